@@ -1,0 +1,123 @@
+# Every command that a developer or CI runs. `make` alone lists them.
+
+PYTHON ?= python3
+FUZZ_SECONDS ?= 60
+
+VENV := .venv
+BIN := $(VENV)/bin
+# maturin finds the environment by this variable, also when nobody activated it.
+export VIRTUAL_ENV := $(CURDIR)/$(VENV)
+# A rustup installation is found although the shell that runs make does not know it yet.
+export PATH := $(PATH):$(HOME)/.cargo/bin
+
+RUST_SOURCES := $(shell find crates -type f \( -name '*.rs' -o -name '*.toml' -o -name '*.lua' \) 2>/dev/null) Cargo.toml $(wildcard Cargo.lock)
+RUST_VERSION := $(shell sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml)
+# The binding needs an interpreter to link its test program, and is tested from Python anyway.
+RUST_TESTED := --workspace --exclude tidegate-python
+# Properties run thousands of histories: optimised, and without the minutes that the link time optimisation of a release takes.
+CARGO_TEST := CARGO_PROFILE_TEST_OPT_LEVEL=2 cargo test --quiet
+MUTANTS := $(patsubst crates/%/tests/mutants.rs,tidegate-%,$(wildcard crates/*/tests/mutants.rs))
+
+SAY := @printf '\n==> %s\n'
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.PHONY: help setup build test test-rust test-python lint fmt bench docs fuzz mutants requirements clean
+
+help: ## List the commands
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | awk -F '\t' '{ printf "  make %-14s %s\n", $$1, $$2 }'
+
+setup: $(VENV)/.built ## Create .venv, build the extension in release mode, install the package
+
+build: setup ## The same as setup: rebuilds only what changed
+
+test: setup lint test-rust test-python ## Everything that CI checks: style, Rust tests, Python tests
+
+test-rust: mutants ## Run the tests of the Rust crates
+	$(SAY) 'Rust tests'
+	$(CARGO_TEST) $(RUST_TESTED)
+
+mutants: | check-rust ## Show that the tests kill every known mistake (algorithms.md, section 1.10)
+	$(SAY) 'Mutants: $(or $(MUTANTS),none yet)'
+	@set -e; for crate in $(MUTANTS); do $(CARGO_TEST) --package $$crate --features mutants --test mutants; done
+
+test-python: setup ## Run the Python tests
+	$(SAY) 'Python tests'
+	$(BIN)/pytest
+
+lint: setup ## Check formatting, lints, types, and that the stub tells the truth
+	$(SAY) 'Rust: format and clippy'
+	cargo fmt --check
+	cargo clippy --quiet --workspace --all-targets --all-features -- -D warnings
+	$(SAY) 'Python: format and ruff'
+	$(BIN)/ruff format --check --quiet
+	$(BIN)/ruff check --quiet
+	$(SAY) 'Python: types, of the package, of its tests and of user code'
+	$(BIN)/mypy
+	$(SAY) 'Stub against the compiled module'
+	$(BIN)/python -m mypy.stubtest tidegate._native --allowlist .mypy-stubtest-allowlist
+
+fmt: setup ## Format the code and apply safe fixes
+	cargo fmt
+	$(BIN)/ruff check --fix --quiet || true
+	$(BIN)/ruff format --quiet
+
+bench: $(VENV)/.bench ## Measure speed and size against other libraries
+	$(BIN)/python benchmarks/run.py
+
+docs: setup ## Build the documentation into site/
+	$(BIN)/mkdocs build --strict --quiet --site-dir site
+
+fuzz: setup ## Fuzz the quota parser for FUZZ_SECONDS (60)
+	fuzz/run $(FUZZ_SECONDS)
+
+requirements: $(VENV)/.requirements ## Pin the newest versions in requirements-*.txt
+	$(SAY) 'Pinning requirements'
+	@set -e; for name in dev bench; do \
+	  $(BIN)/uv pip compile --upgrade --quiet --universal --python-version 3.11 --no-header --no-emit-index-url --no-annotate \
+	    requirements-$$name.in --output-file requirements-$$name.txt; \
+	done
+
+clean: ## Remove everything that was built
+	rm -rf $(VENV) target site dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	find python tests benchmarks examples -name __pycache__ -type d -prune -exec rm -rf {} +
+
+
+# The steps of `setup`. Each leaves a stamp, so that the next run does only what changed.
+
+$(VENV)/.created:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { \
+	  echo 'error: Tidegate needs Python 3.11 or newer, and `$(PYTHON)` is: '"$$($(PYTHON) --version 2>&1)" >&2; \
+	  echo 'hint: install a newer Python, or name one: make setup PYTHON=python3.12' >&2; exit 1; }
+	$(SAY) 'Creating $(VENV)'
+	@rm -rf $(VENV)
+	@$(PYTHON) -m venv $(VENV)
+	@touch $@
+
+$(VENV)/.requirements: requirements-dev.txt | $(VENV)/.created
+	$(SAY) 'Installing the development tools'
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --requirement requirements-dev.txt
+	@touch $@
+
+$(VENV)/.built: $(VENV)/.requirements $(RUST_SOURCES) pyproject.toml | check-rust
+	$(SAY) 'Building the extension (the first time takes a few minutes)'
+	@$(BIN)/maturin develop --release
+	@touch $@
+
+$(VENV)/.bench: requirements-bench.txt $(VENV)/.built
+	$(SAY) 'Installing the libraries to compare with'
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --requirement requirements-bench.txt
+	@touch $@
+
+.PHONY: check-rust
+check-rust:
+	@command -v cargo >/dev/null || { \
+	  echo 'error: the Rust toolchain is missing: `cargo` was not found' >&2; \
+	  echo 'hint: install Rust $(RUST_VERSION) or newer with rustup (see https://rustup.rs), then run make again' >&2; exit 1; }
+	@found=$$(rustc --version | cut -d ' ' -f 2); \
+	test "$$(printf '%s\n' $(RUST_VERSION) "$$found" | sort -V | head -n 1)" = $(RUST_VERSION) || { \
+	  echo "error: Tidegate needs Rust $(RUST_VERSION) or newer, and \`rustc\` is $$found" >&2; \
+	  echo 'hint: run `rustup update stable`' >&2; exit 1; }
+	@command -v cc >/dev/null || { \
+	  echo 'error: no C compiler: `cc` was not found, and Rust needs it to link' >&2; \
+	  echo 'hint: install gcc or clang (Debian, Ubuntu: build-essential; macOS: xcode-select --install)' >&2; exit 1; }

@@ -1,0 +1,81 @@
+"""The bars that Tidegate has set itself, held against one run. A missed bar is a fact to print, not a failure of the run."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+MILLION = 1_000_000
+BARRED_ALGORITHMS = ("gcra", "fixed_window", "sliding_window_counter")
+
+
+@dataclass(frozen=True)
+class Bar:
+    """One promise: what was measured, and what it should be."""
+
+    what: str
+    value: float
+    unit: str
+    target: float
+    at_most: bool = False
+
+    @property
+    def is_met(self) -> bool:
+        """Whether the run kept it."""
+        return self.value <= self.target if self.at_most else self.value >= self.target
+
+    @property
+    def verdict(self) -> str:
+        """`met` or `missed`."""
+        return "met" if self.is_met else "missed"
+
+    @property
+    def target_text(self) -> str:
+        """The bar with its direction, such as `at least 10 x`."""
+        return f"{'at most' if self.at_most else 'at least'} {self.target:g} {self.unit}"
+
+
+def judge(results: dict[str, Any]) -> list[Bar]:
+    """Return every bar that this run can say something about."""
+    return [
+        *_python(results.get("python") or {}),
+        *_rust(results.get("rust") or {}),
+        *_tail(results.get("tail") or {}),
+        *_memory(results.get("memory") or {}),
+    ]
+
+
+def _python(section: dict[str, Any]) -> Iterator[Bar]:
+    times = {(row["library"], row["scenario"], row["style"]): row["median_ns"] for row in section.get("rows", [])}
+    versus = (("check", "limits", 10.0), ("check", "rust-py-rate-limit", 2.0), ("allow", "rust-py-rate-limit", 1.0))
+    for style, peer, target in versus:
+        for scenario in ("hot key", "random keys"):
+            own, other = times.get(("tidegate", scenario, style)), times.get((peer, scenario, style))
+            if own and other:
+                yield Bar(f"`Limiter.{style}` against `{peer}`, {scenario}", other / own, "x", target)
+
+
+def _rust(section: dict[str, Any]) -> Iterator[Bar]:
+    rates = {(row["scenario"], row["threads"]): row["per_second"] for row in section.get("rows", [])}
+    for scenario in ("hot key", "random keys"):
+        if (scenario, 1) in rates:
+            yield Bar(f"`gcra` in Rust, one thread, {scenario}", rates[scenario, 1] / 1e6, "M/s", 10.0)
+    # Two threads on one hot key take turns by the nature of the thing, so the bar is held against random keys.
+    if ("random keys", 2) in rates:
+        yield Bar("`gcra` in Rust, two threads against one, random keys", rates["random keys", 2] / rates["random keys", 1], "x", 1.6)
+
+
+def _tail(section: dict[str, Any]) -> Iterator[Bar]:
+    for row in section.get("rows", []):
+        if row["library"] == "tidegate":
+            for stage, cuts in row["stages"].items():
+                what = f"p99.99 of `check`, {row['keys'] / MILLION:g} million keys, stage {stage}"
+                yield Bar(what, cuts["99.99"] / 1e3, "µs", 100.0, at_most=True)
+
+
+def _memory(section: dict[str, Any]) -> Iterator[Bar]:
+    for row in section.get("rows", []):
+        if row["library"] == "tidegate" and row["algorithm"] in BARRED_ALGORITHMS and row["checks"] == 1:
+            for sample in row["samples"]:
+                if sample["keys"] in {MILLION, row["keys"]}:
+                    what = f"bytes per key, `{row['algorithm']}`, {sample['keys'] / MILLION:g} million keys"
+                    yield Bar(what, sample["rss"], "bytes", 64.0, at_most=True)

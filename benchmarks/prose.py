@@ -1,0 +1,55 @@
+"""The sentences of the result page."""
+
+# ruff: noqa: E501 - Markdown has one sentence per line
+
+INTRODUCTION = """
+What Tidegate's memory store does beside the limiters of PyPI, measured in one run on one machine.
+Absolute numbers belong to that machine; the ratios are what carries over.
+This page is written by `make bench`; do not edit it.
+"""
+
+NOTES = {
+    "Bars": "A missed bar is printed and changes no exit code: the next change has to earn it.",
+    "Calls from Python": """
+Medians of {rounds} interleaved rounds (every library runs about {turn_ms} ms, then the next one), with the garbage collector off.
+The loop around the call is the same for all and costs {loop_ns} ns of every number; it is not subtracted, which favours the slower library.
+`allow` is the bool; `check` is the richest answer that the library gives in one call; `read` is `check`, and then whether, limit, remaining, retry and reset are read.
+`limits` and `pyrate-limiter` answer with a bool only: for `limits`, `check` is `hit` alone, and `read` takes its second call, `get_window_stats`.
+Half of all rounds lie within {spread} of the median (the widest row; quartiles are in `results.json`).
+""",
+    "The store in Rust": """
+`MemoryStore` called from Rust with a digested key and the time passed in, as the engine does; hashing of the key is included.
+Two threads on one hot key wait for each other, so the bar for scaling is held against random keys.
+""",
+    "Tail latency": """
+Every call is timed. Two readings of the clock cost {clock_ns} ns here, which is subtracted from each sample.
+Stage *insert*: that many keys nobody has seen before. Stage *expire*: as many new keys again, while the first ones expire.
+An empty call in the same loop shows what the machine itself adds (interrupts, other processes): nothing can be better than that.
+`limits` gets fewer keys because a thread of it keeps sweeping all of them and competes for the GIL; its p99.99 sits at the 5 ms after which Python makes a thread give way, and more keys raise its p99.9 and its maximum.
+`rust-py-rate-limit` runs with `cleanup_interval=1`, without which it never forgets a key.
+""",
+    "Bytes per key": """
+Growth of the resident memory of a fresh process divided by the keys, beside what the limiter claims for itself.
+*Worst on the way* is the highest of twenty samples while the keys came in: tables grow in steps, and a single count can be lucky.
+""",
+}
+
+REPRODUCE = """
+
+## How to reproduce
+
+```console
+$ make bench                                  # everything: about ten minutes on two cores, 6 GiB of memory
+$ .venv/bin/python benchmarks/run.py --quick  # a smoke test in seconds
+```
+
+
+## What is not fair, and what to keep in mind
+
+- The libraries do different work. Tidegate decides by exact integer arithmetic and fills `remaining`, `retry_after` and `reset_after`; `limits`, `throttled-py` and `rust-py-rate-limit` count in a fixed window here, their fastest way.
+- `rust-py-rate-limit` gives whole seconds and rebuilds a `dict` for each answer; Tidegate's `Decision` computes some fields when they are read. The columns `read` compare what both cost once they are used.
+- `throttled-py` and `pyrate-limiter` have more features around the call (hooks, async, blocking) that cost time even when unused.
+- `pyrate-limiter` keeps one entry per request and is run without its clean-up task, which makes it faster than it would be in production.
+- One thread, one process, no network. Nothing here says how a limiter behaves on Redis.
+- Two cores that other virtual machines share: the tail of an empty call shows how much of a tail is not ours.
+"""

@@ -1,0 +1,109 @@
+"""
+Measures Tidegate against its peers in one run and writes the result page.
+
+    python benchmarks/run.py             everything, about ten minutes; writes README.md, results.json and results.svg beside this file
+    python benchmarks/run.py --quick     a smoke test in seconds; writes nothing
+    python benchmarks/run.py --render    draws the page again from results.json
+"""
+
+import argparse
+import json
+import sys
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import machine
+import memory
+import plot
+import python_speed
+import report
+import rust_speed
+import tail
+from bars import judge
+from rich.console import Console
+from rich.progress import BarColumn, Progress, SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+HERE = Path(__file__).resolve().parent
+SUBJECTS = {"python": python_speed.measure, "rust": rust_speed.measure, "tail": tail.measure, "memory": memory.measure}
+TITLES = {"python": "Calls from Python", "rust": "The store in Rust", "tail": "Tail latency", "memory": "Bytes per key"}
+
+
+def main() -> None:
+    """Runs the benchmarks; the exit code is 0 even when a bar is missed."""
+    options = _options()
+    console = Console() if sys.stdout.isatty() else Console(width=140)
+    results = _read_json(HERE / "results.json") if options.render else _measure(options, console)
+    _show(results, console)
+    if options.json:
+        _write_json(results, options.json)
+    folder = options.output or (HERE if not options.quick and not options.only else None)
+    if folder:
+        folder.mkdir(parents=True, exist_ok=True)
+        _write_json(results, folder / "results.json")
+        plot.draw(results, folder / "results.svg")
+        (folder / "README.md").write_text(report.page(results), encoding="utf-8")
+        console.print(f"wrote {folder / 'README.md'}, results.json and results.svg")
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--quick", action="store_true", help="smoke test: few rounds and keys, below 20 seconds")
+    parser.add_argument("--only", action="append", choices=SUBJECTS, help="only this subject (repeatable); no page is written")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="also write the results here")
+    parser.add_argument("--output", type=Path, metavar="FOLDER", help="write page, plot and results into this folder")
+    parser.add_argument("--render", action="store_true", help="measure nothing, draw results.json again")
+    return parser.parse_args()
+
+
+def _measure(options: argparse.Namespace, console: Console) -> dict[str, Any]:
+    results: dict[str, Any] = {"quick": options.quick, "machine": machine.describe()}
+    _introduce(results["machine"], console)
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[text]}"), TimeElapsedColumn())
+    with Progress(*columns, console=console) as progress:
+        for name, measure in SUBJECTS.items():
+            if options.only and name not in options.only:
+                continue
+            task = progress.add_task(TITLES[name], total=1.0, text="")
+            results[name] = measure(quick=options.quick, advance=partial(_advance, progress, task))
+            progress.update(task, completed=1.0, text="")
+    results["machine"]["load_after"] = machine.describe()["load"]
+    return results
+
+
+def _advance(progress: Progress, task: TaskID, text: str, share: float) -> None:
+    progress.update(task, completed=share, text=text)
+
+
+def _introduce(facts: dict[str, Any], console: Console) -> None:
+    console.print(f"{facts['cpu']}, {facts['cores']} cores, {facts['memory_gib']} GiB, {facts['system']}, load {facts['load']}")
+    packages = [f"{name} {version}" for name, version in facts["packages"].items()]
+    console.print(", ".join([facts["python"], facts["rustc"] or "no rustc", *packages]))
+    if "tidegate" not in facts["packages"]:
+        console.print("[yellow]tidegate is not installed in this environment: only its peers are measured (run `make setup`)[/]")
+
+
+def _show(results: dict[str, Any], console: Console) -> None:
+    for title, header, rows in report.tables(results):
+        table = Table(*header, title=title, title_justify="left")
+        for row in rows:
+            table.add_row(*(cell.replace("**", "").replace("`", "") for cell in row))
+        console.print(table)
+    if results.get("python"):
+        console.print(f"empty loop: {results['python']['loop_ns']:.1f} ns per turn, contained in every number")
+    bars = judge(results)
+    missed = [bar.what.replace("`", "") for bar in bars if not bar.is_met]
+    console.print(f"{len(bars)} bars, {len(missed)} missed" + "".join(f"\n  missed: {what}" for what in missed))
+
+
+def _read_json(path: Path) -> dict[str, Any]:
+    return dict(json.loads(path.read_text(encoding="utf-8")))
+
+
+def _write_json(results: dict[str, Any], path: Path) -> None:
+    path.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,131 @@
+"""
+How long single calls take while keys come and go: the latency of every call, not of the average one.
+
+Stage `insert`: N keys that nobody has seen before. Stage `expire`: N more new keys while the first N expire, so that the store cleans up
+under load.
+Each library runs in a process of its own. What two readings of the clock cost is measured and subtracted from every sample.
+"""
+
+import math
+import time
+from array import array
+from collections.abc import Callable
+from pathlib import Path
+from time import perf_counter_ns
+from typing import Any
+
+import numpy as np
+from child import Advance, part_of, run_child, serve
+from peers import EXPIRING, PEERS, Call, Calls, Quota, tidegate_calls
+from timing import collector_off
+
+PERCENTILES = (50.0, 90.0, 99.0, 99.9, 99.99, 99.999, 100.0)
+CHUNK = 50_000
+STYLE = {"tidegate": "check"}
+
+# `limits` keeps sweeping all of its keys in a thread that competes for the GIL: ten million of them would take many minutes and 4 GB.
+KEYS = {"tidegate": 10_000_000, "rust-py-rate-limit": 10_000_000, "limits": 1_000_000, "nothing": 10_000_000}
+KEYS_QUICK = {"tidegate": 1_000_000, "limits": 20_000, "nothing": 200_000}
+
+
+def measure(*, quick: bool, advance: Advance) -> dict[str, Any]:
+    """Return percentiles in nanoseconds by library and stage. `nothing` is an empty call: the noise of the machine."""
+    wanted = KEYS_QUICK if quick else KEYS
+    installed = {peer.name for peer in PEERS if peer.version() is not None} | {"nothing"}
+    libraries = [name for name in wanted if name in installed]
+    rows = []
+    for number, name in enumerate(libraries):
+        report = part_of(advance, number, len(libraries), name)
+        rows.append(run_child(Path(__file__), {"library": name, "keys": wanted[name]}, report))
+    return {"rows": rows, "percentiles": PERCENTILES}
+
+
+def measure_one(*, library: str, keys: int, advance: Advance) -> dict[str, Any]:
+    """
+    Measures one library in this process.
+
+    Returns:
+        Its percentiles by stage, and how many keys expired where the library tells.
+    """
+    with collector_off():
+        clock_ns = _clock_cost_ns()
+        period_s = _period_s(library, keys)
+        calls = _calls(library, Quota(1, period_s), keys)
+        call = _call(library, calls)
+        _record(call, [f"warm:{number}" for number in range(1000)])
+        started = time.monotonic()
+        stages = {"insert": _stage(call, "a", keys, clock_ns, lambda share: advance("insert", share / 2))}
+        inserted_s = time.monotonic() - started
+        # The first keys must be old enough, so that the second stage really meets keys that expire.
+        time.sleep(max(0.0, period_s - inserted_s))
+        stages["expire"] = _stage(call, "b", keys, clock_ns, lambda share: advance("expire", 0.5 + share / 2))
+        stats = calls.stats() if calls.stats else None
+    return {
+        "library": library,
+        "style": STYLE.get(library, "allow"),
+        "keys": keys,
+        "period_s": period_s,
+        "insert_s": inserted_s,
+        "clock_ns": clock_ns,
+        "expired": stats and stats.expired,
+        "held": stats and stats.keys,
+        "evicted": stats and stats.evicted,
+        "stages": stages,
+    }
+
+
+def _calls(library: str, quota: Quota, keys: int) -> Calls:
+    if library == "nothing":
+        return Calls(allow=len)
+    if library == "tidegate":
+        return tidegate_calls(quota, "gcra", keys_max=4 * keys)
+    return EXPIRING[library](quota)
+
+
+def _call(library: str, calls: Calls) -> Call:
+    call = getattr(calls, STYLE.get(library, "allow"))
+    assert call is not None
+    return call  # type: ignore[no-any-return]
+
+
+def _period_s(library: str, keys: int) -> int:
+    """Long enough that no key expires while the first N are inserted: twice what the speed of a small trial promises."""
+    trial = keys // 20
+    calls = _calls(library, Quota(1, 3600), keys)
+    started = time.monotonic()
+    _stage(_call(library, calls), "trial", trial, 0, lambda _share: None)
+    took_s = time.monotonic() - started
+    calls.close()
+    return max(1, math.ceil(2 * took_s * keys / trial))
+
+
+def _stage(call: Call, prefix: str, keys: int, clock_ns: int, advance: Callable[[float], None]) -> dict[str, float]:
+    samples = array("q")
+    for first in range(0, keys, CHUNK):
+        # Names are made and results are stored outside of what is timed.
+        samples.extend(_record(call, [f"{prefix}:{number}" for number in range(first, min(first + CHUNK, keys))]))
+        advance(min(1.0, (first + CHUNK) / keys))
+    values = np.frombuffer(samples, dtype=np.int64)
+    cuts = np.percentile(values, PERCENTILES, method="higher")
+    return {f"{percentile:g}": max(0, int(value) - clock_ns) for percentile, value in zip(PERCENTILES, cuts, strict=True)}
+
+
+def _record(call: Call, names: list[str], clock: Callable[[], int] = perf_counter_ns) -> list[int]:
+    taken = [0] * len(names)
+    for index, name in enumerate(names):
+        start = clock()
+        call(name)
+        taken[index] = clock() - start
+    return taken
+
+
+def _clock_cost_ns(clock: Callable[[], int] = perf_counter_ns) -> int:
+    taken = []
+    for _turn in range(100_000):
+        start = clock()
+        taken.append(clock() - start)
+    return sorted(taken)[len(taken) // 2]
+
+
+if __name__ == "__main__":
+    serve(measure_one)

@@ -1,0 +1,112 @@
+//! `leaky_bucket`: admitted requests start at least *period / limit* apart, and none is delayed by more than *queue*.
+//!
+//! **State**: one instant, 16 bytes.
+//!
+//! | symbol | field | unit |
+//! | --- | --- | --- |
+//! | l, p | [`Rate`] | l units per p ticks, in lowest terms |
+//! | D | `max_delay` | ticks |
+//! | – | `nodelay` | units that start at once although the queue is not empty |
+//! | – | `max_cost` | units of one request |
+//! | – | [`Arrival`] | when the queue is empty again |
+//!
+//! **Rule**
+//! ```text
+//! backlog = max(0, next_free - now)
+//! delay   = max(0, backlog - nodelay * p/l)
+//! allow     iff delay <= D and n <= max_cost
+//! commit    next_free = max(now, next_free) + n * p/l ; start at now + delay
+//! retry     = delay - D
+//! ```
+//!
+//! **Timeline** of `10/second queue 200ms`, from `testdata/vectors/leaky_bucket.json`:
+//! ```text
+//! t=0.00s  cost 1 → allowed, starts at once, 2 left
+//! t=0.00s  cost 1 → allowed, starts in 0.1 s, 1 left
+//! t=0.00s  cost 1 → allowed, starts in 0.2 s, 0 left
+//! t=0.00s  cost 1 → denied, retry after 0.1 s
+//! t=0.05s  cost 1 → denied, retry after 0.05 s
+//! t=0.10s  cost 1 → allowed, starts in 0.2 s, 0 left
+//! ```
+//!
+//! **What it gets wrong**: `remaining` counts requests of cost 1; one dear request is admitted whenever its own delay fits, and those behind it
+//! wait for all of it (hence `max_cost`). A refund does not move requests that were told when to start. To refuse instead of delaying, choose
+//! [`gcra`](super::gcra).
+//!
+//! **Reference**: `algorithms.md` §1.7.
+
+use super::Receipt;
+use super::rate::{Arrival, Rate};
+use crate::time::Ticks;
+
+/// Parameters of a `leaky_bucket` quota.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LeakyBucket {
+    /// How fast units leave the queue.
+    pub rate: Rate,
+    /// The longest delay.
+    pub max_delay: Ticks,
+    /// Units that start at once although the queue is not empty.
+    pub nodelay: u64,
+    /// The largest cost of one request, at least 1.
+    pub max_cost: u64,
+    /// How far a debit may lengthen the queue beyond what admission can, in units.
+    pub max_debt: u64,
+}
+
+impl LeakyBucket {
+    /// Clamps a backlog that no admission can have produced, as [`Gcra`](super::gcra::Gcra) does.
+    pub(crate) fn settle(&self, state: &mut Arrival, now: Ticks) {
+        self.rate.rebase(state);
+        if self.rate.level(*state, now) > self.backlog_max() {
+            *state = self.rate.arrival(self.backlog_max(), now);
+        }
+    }
+
+    pub(crate) fn retry_after(&self, state: &Arrival, now: Ticks, cost: u64) -> Option<Ticks> {
+        if cost > self.max_cost {
+            return None;
+        }
+        let too_late = self.rate.level(*state, now).saturating_sub(self.backlog_admitted());
+        Some(self.rate.ticks_up(too_late))
+    }
+
+    /// How long a request that is admitted now has to wait, rounded up so that starts never come closer than the rate says.
+    pub(crate) fn delay(&self, state: &Arrival, now: Ticks) -> Ticks {
+        let backlog = self.rate.level(*state, now);
+        self.rate.ticks_up(backlog.saturating_sub(self.rate.weight(self.nodelay)))
+    }
+
+    pub(crate) fn remaining(&self, state: &Arrival, now: Ticks) -> u64 {
+        let backlog = self.rate.level(*state, now);
+        self.backlog_admitted().checked_sub(backlog).map_or(0, |free| self.rate.units_in(free) + 1)
+    }
+
+    /// Until `remaining` is full again: a remainder of the backlog below one unit does not lower it.
+    pub(crate) fn reset_after(&self, state: &Arrival, now: Ticks) -> Ticks {
+        let free_when_idle = self.backlog_admitted();
+        let harmless = free_when_idle - self.rate.weight(self.rate.units_in(free_when_idle));
+        self.rate.ticks_up(self.rate.level(*state, now).saturating_sub(harmless))
+    }
+
+    pub(crate) fn commit(&self, state: &mut Arrival, now: Ticks, cost: u64) -> Receipt {
+        let backlog = self.rate.level(*state, now) + self.rate.weight(cost);
+        *state = self.rate.arrival(backlog.min(self.backlog_max()), now);
+        Receipt::Arrival(*state)
+    }
+
+    pub(crate) fn refund(&self, state: &mut Arrival, now: Ticks, receipt: Arrival, cost: u64) {
+        let backlog = self.rate.level(*state, now);
+        *state = self.rate.arrival(backlog.saturating_sub(self.rate.credit(receipt, now, cost)), now);
+    }
+
+    /// The longest backlog at which a request is still admitted.
+    fn backlog_admitted(&self) -> u128 {
+        self.rate.parts(self.max_delay) + self.rate.weight(self.nodelay)
+    }
+
+    /// The longest backlog that can come about.
+    fn backlog_max(&self) -> u128 {
+        self.backlog_admitted() + self.rate.weight(self.max_cost + self.max_debt)
+    }
+}

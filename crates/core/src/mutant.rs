@@ -1,0 +1,69 @@
+//! The published mistakes of `algorithms.md` §1.10, each behind a switch that exists in test builds only.
+//!
+//! A test re-introduces them one at a time and shows that the suite notices. Without the feature `mutants`, [`Mutant::is_active`] is the
+//! constant `false` and the compiler removes every trace of them.
+
+macro_rules! mutants {
+    ($($variant:ident = $number:literal, $what:literal;)*) => {
+        /// One published mistake.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        pub enum Mutant {
+            $(#[doc = concat!("Mistake ", $number, ": ", $what, ".")] $variant,)*
+        }
+
+        impl Mutant {
+            /// All of them, with the number in §1.10 and what they do.
+            pub const ALL: &'static [(Self, &'static str, &'static str)] = &[$((Self::$variant, $number, $what),)*];
+        }
+    };
+}
+
+mutants! {
+    TwoBucketsAsSlidingWindow = "1", "the two-bucket counter is sold as a window without a boundary";
+    AdmitsBelowLimit = "2", "admits while the estimate is below the limit and ignores the cost";
+    ChargesDenied = "3", "increments before deciding, so denied requests count";
+    LogByTimestamp = "4", "log entries are named by their timestamp, so requests of one tick vanish";
+    ExpiryFromCreation = "9", "the expiry is set once, so every bucket is refilled early";
+    LimitZeroAdmits = "9", "a limit of 0 admits the first request";
+    ReadModifyWrite = "9", "state is read and written back in two steps";
+    WindowRenewedOnUse = "10", "every allowed request renews the window";
+    EvictsLimitingKeys = "10", "eviction by size forgets a key that is limiting";
+    RingOfTooFewBuckets = "11", "k sub-windows are summed where k + 1 are touched";
+    RefundAfterExpiry = "12", "a refund after the window rolled is taken from the next";
+    ResetAtWindowEnd = "13", "the end of the window is promised although the count carries over";
+    RemainingRoundedUp = "14", "the estimate is rounded down before it is subtracted from the limit";
+    RetryIgnoresCost = "15", "the waiting time is that of a cost of 1";
+    NeverIsNotSaid = "15", "a cost above the capacity gets a waiting time";
+    LeaseFromStart = "25", "leases are scored by their start, so long requests are evicted";
+    ShortLeaseIds = "25", "lease ids have four bytes, so two holders share one slot";
+}
+
+#[cfg(feature = "mutants")]
+mod switch {
+    use super::Mutant;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    static ACTIVE: AtomicUsize = AtomicUsize::new(usize::MAX);
+
+    impl Mutant {
+        /// Whether this mistake is switched on.
+        pub fn is_active(self) -> bool {
+            ACTIVE.load(Ordering::SeqCst) == self as usize
+        }
+
+        /// Switches one mistake on for the whole process, or all off.
+        pub fn activate(mutant: Option<Self>) {
+            ACTIVE.store(mutant.map_or(usize::MAX, |m| m as usize), Ordering::SeqCst);
+        }
+    }
+}
+
+#[cfg(not(feature = "mutants"))]
+impl Mutant {
+    /// Whether this mistake is switched on: never, outside test builds.
+    #[inline(always)]
+    pub const fn is_active(self) -> bool {
+        let _ = self;
+        false
+    }
+}

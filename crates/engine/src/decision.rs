@@ -1,0 +1,114 @@
+//! The answer to a check, which is also the receipt for what it took.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use tidegate_core::decision::{Status, Verdict};
+use tidegate_core::time::Ticks;
+use tidegate_store::digest::Digest;
+use tidegate_store::store::StoreError;
+
+use crate::plan::{Plan, Planned};
+
+/// What was asked when a decision was made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Origin {
+    /// `check`: what it took can be given back.
+    Check,
+    /// `peek`: it took nothing.
+    Peek,
+    /// `debit` or `settle`: what they took stays taken.
+    Debit,
+}
+
+/// The answer. Everything but the record of refunds is immutable.
+#[derive(Debug)]
+pub struct Decision {
+    pub(crate) verdict: Verdict,
+    pub(crate) plan: Arc<Plan>,
+    pub(crate) origin: Origin,
+    pub(crate) engine: Digest,
+    pub(crate) key: Digest,
+    pub(crate) cost: u64,
+    pub(crate) lease: Option<u128>,
+    pub(crate) degraded: Option<Degraded>,
+    /// Units that were taken and not given back yet.
+    pub(crate) refundable: AtomicU64,
+}
+
+/// A decision that was taken without the store.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Degraded {
+    /// What the policy said.
+    pub is_allowed: bool,
+    /// Why the store could not decide.
+    pub error: StoreError,
+}
+
+impl Decision {
+    /// Whether the request may pass.
+    pub fn is_allowed(&self) -> bool {
+        self.degraded.as_ref().map_or_else(|| self.verdict.is_allowed(), |degraded| degraded.is_allowed)
+    }
+
+    /// The cost that was asked for.
+    pub fn cost(&self) -> u64 {
+        self.cost
+    }
+
+    /// The lease that was taken; `None` without a concurrency quota or when denied.
+    pub fn lease(&self) -> Option<u128> {
+        self.lease
+    }
+
+    /// Set when the decision was taken without the store.
+    pub fn degraded(&self) -> Option<&Degraded> {
+        self.degraded.as_ref()
+    }
+
+    /// The generation of quotas that decided.
+    pub fn generation(&self) -> u64 {
+        self.plan.generation()
+    }
+
+    /// The wait after which the same request is admitted: 0 is now, `None` never.
+    pub fn retry_after(&self) -> Option<Ticks> {
+        match &self.degraded {
+            None => self.verdict.retry_after(),
+            Some(Degraded { is_allowed: true, .. }) => Some(0),
+            Some(Degraded { error: StoreError::Full { free_after }, .. }) => Some(*free_after),
+        }
+    }
+
+    /// Whether `retry_after` is an estimate only.
+    pub fn retry_is_hint(&self) -> bool {
+        self.verdict.retry_is_hint() || self.degraded.as_ref().is_some_and(|degraded| !degraded.is_allowed)
+    }
+
+    /// What the quotas said.
+    pub fn verdict(&self) -> &Verdict {
+        &self.verdict
+    }
+
+    /// What each quota said, with the quota.
+    pub fn statuses(&self) -> impl Iterator<Item = (&Planned, &Status)> {
+        self.verdict.statuses().iter().map(|status| (&self.plan.quotas()[usize::from(status.quota)], status))
+    }
+
+    /// The quota that decides what is reported, and what it said. `None` when the store could not be asked.
+    pub fn binding(&self) -> Option<(&Planned, &Status)> {
+        self.verdict.binding().map(|status| (&self.plan.quotas()[usize::from(status.quota)], status))
+    }
+
+    /// The quotas that were asked.
+    pub fn plan(&self) -> &Arc<Plan> {
+        &self.plan
+    }
+
+    /// Takes `cost` units, or all that are left, off the record; `None` if there are fewer.
+    pub(crate) fn take_refundable(&self, cost: Option<u64>) -> Option<u64> {
+        let taken = |left: u64| cost.map_or(Some(0), |cost| left.checked_sub(cost));
+        let before = self.refundable.fetch_update(Ordering::SeqCst, Ordering::SeqCst, taken).ok()?;
+        Some(cost.unwrap_or(before))
+    }
+}

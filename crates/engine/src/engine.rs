@@ -1,0 +1,374 @@
+//! The engine: quotas, a store, and what the library, the service and the proxy ask of them.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use arc_swap::ArcSwap;
+use smallvec::SmallVec;
+use tidegate_core::algorithm::Receipt;
+use tidegate_core::decision::Verdict;
+use tidegate_core::meter::Ask;
+use tidegate_core::quota::{Quota, UNITS_MAX};
+use tidegate_store::digest::{Digest, Digester};
+use tidegate_store::store::{Charge, Store, StoreError, StoreStats};
+
+use crate::decision::{Decision, Degraded, Origin};
+use crate::plan::{LoadError, Plan, Planned, Transition};
+
+/// What is decided when the store cannot.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum OnStoreError {
+    /// Let the request pass.
+    Allow,
+    /// Refuse it.
+    #[default]
+    Deny,
+}
+
+/// A call that makes no sense.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum UsageError {
+    /// Nobody to count.
+    #[error("the key is empty; name who is counted, or use one fixed word to count everybody together")]
+    EmptyKey,
+    /// More than any quota can hold.
+    #[error("cost {cost} is too large, at most {UNITS_MAX} is possible")]
+    CostTooLarge {
+        /// What was asked.
+        cost: u64,
+    },
+    /// The decision was made by another engine.
+    #[error("the decision was made by another limiter")]
+    ForeignDecision,
+    /// The decision was made for another key.
+    #[error("the decision was made for another key")]
+    WrongKey,
+    /// The decision took nothing.
+    #[error("the decision took nothing that could be given back: it was {why}")]
+    NothingTaken {
+        /// What it was.
+        why: &'static str,
+    },
+    /// It was all given back, or settled.
+    #[error("the decision was refunded or settled before: {left} of {cost} units are left, {asked} were asked")]
+    AlreadyGivenBack {
+        /// Units still to be given back.
+        left: u64,
+        /// Units that were taken.
+        cost: u64,
+        /// Units that were asked.
+        asked: u64,
+    },
+}
+
+/// Decides by quotas, on a store.
+#[derive(Debug)]
+pub struct Engine {
+    /// Tells decisions of this engine from those of others.
+    id: Digest,
+    store: Arc<dyn Store>,
+    digester: Digester,
+    plan: ArcSwap<Plan>,
+    on_store_error: OnStoreError,
+    degraded_allowed: AtomicU64,
+    degraded_denied: AtomicU64,
+}
+
+/// What an engine holds and has done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct EngineStats {
+    /// What the store says; `allowed` and `denied` include degraded decisions.
+    pub store: StoreStats,
+    /// Decisions taken without the store.
+    pub degraded: u64,
+    /// The generation in force.
+    pub generation: u64,
+}
+
+/// The charges of one request.
+type Charges<'a> = SmallVec<[Charge<'a>; 2]>;
+
+impl Engine {
+    /// An engine for these quotas. `secret` keys the digests; it must be the same wherever a store is shared.
+    ///
+    /// # Errors
+    /// See [`LoadError`].
+    pub fn new(
+        quotas: Vec<Quota>,
+        store: Arc<dyn Store>,
+        secret: [u8; 16],
+        on_store_error: OnStoreError,
+    ) -> Result<Self, LoadError> {
+        let digester = Digester::new(secret);
+        let plan = Plan::first(quotas, &*store, &digester)?;
+        Ok(Self {
+            id: Digest([random().0, random().1]),
+            store,
+            digester,
+            plan: ArcSwap::from_pointee(plan),
+            on_store_error,
+            degraded_allowed: AtomicU64::new(0),
+            degraded_denied: AtomicU64::new(0),
+        })
+    }
+
+    /// Takes `cost` from every quota if it fits into all, otherwise takes nothing.
+    ///
+    /// `lease` is the id for concurrency quotas; one is made up when it is absent.
+    ///
+    /// # Errors
+    /// See [`UsageError`]. A denial is not an error, and neither is a store that cannot answer.
+    pub fn check(&self, key: &[u8], cost: u64, lease: Option<u128>) -> Result<Decision, UsageError> {
+        let key = self.key(key, cost)?;
+        let plan = self.plan.load_full();
+        let lease = plan.lease_ttl_ns().map(|_| lease.unwrap_or_else(random_id));
+        let outcome = self.store.check(&charges(&plan, key, Ask { cost, lease: lease.unwrap_or(0) }));
+        let decision = self.decision(plan, Origin::Check, key, cost, outcome);
+        let is_taken = decision.degraded.is_none() && decision.is_allowed() && cost > 0;
+        Ok(Decision {
+            lease: lease.filter(|_| is_taken),
+            refundable: AtomicU64::new(if is_taken { cost } else { 0 }),
+            ..decision
+        })
+    }
+
+    /// The same as `check`, but answers only whether it took.
+    ///
+    /// # Errors
+    /// See [`check`](Self::check).
+    pub fn allow(&self, key: &[u8], cost: u64) -> Result<bool, UsageError> {
+        let key = self.key(key, cost)?;
+        let plan = self.plan.load();
+        let lease = plan.lease_ttl_ns().map_or(0, |_| random_id());
+        match self.store.check(&charges(&plan, key, Ask { cost, lease })) {
+            Ok(verdict) => Ok(verdict.is_allowed()),
+            Err(_) => Ok(self.without_store()),
+        }
+    }
+
+    /// Answers what `check` would, and changes nothing.
+    ///
+    /// # Errors
+    /// See [`check`](Self::check).
+    pub fn peek(&self, key: &[u8], cost: u64) -> Result<Decision, UsageError> {
+        let key = self.key(key, cost)?;
+        let plan = self.plan.load_full();
+        let outcome = self.store.peek(&charges(&plan, key, Ask::cost(cost)));
+        Ok(self.decision(plan, Origin::Peek, key, cost, outcome))
+    }
+
+    /// Takes `cost` without asking, up to each quota's `max_debt`.
+    ///
+    /// # Errors
+    /// See [`check`](Self::check).
+    pub fn debit(&self, key: &[u8], cost: u64) -> Result<Decision, UsageError> {
+        Ok(self.debit_digest(self.key(key, cost)?, cost))
+    }
+
+    /// Gives back `cost` units of a decision, or all that are left; returns how many were accepted.
+    ///
+    /// Of those, what has drained by itself in the meantime is not given back again. When nothing is left, slots are released too.
+    ///
+    /// # Errors
+    /// See [`UsageError`].
+    pub fn refund(&self, key: &[u8], decision: &Decision, cost: Option<u64>) -> Result<u64, UsageError> {
+        let key = self.receipt_key(key, decision)?;
+        let left = decision.refundable.load(Ordering::SeqCst);
+        let asked = cost.unwrap_or(left);
+        let given_back = UsageError::AlreadyGivenBack { left, cost: decision.cost, asked };
+        let taken = decision.take_refundable(cost).filter(|&taken| taken > 0 || cost == Some(0)).ok_or(given_back)?;
+        self.give_back(key, decision, taken);
+        if let (Some(lease), 0) = (decision.lease, decision.refundable.load(Ordering::SeqCst)) {
+            self.release_digest(key, lease);
+        }
+        Ok(taken)
+    }
+
+    /// Corrects what a decision took to its true cost, once: gives back what was too much, debits what was missing.
+    ///
+    /// # Errors
+    /// See [`UsageError`].
+    pub fn settle(&self, key: &[u8], decision: &Decision, cost: u64) -> Result<Decision, UsageError> {
+        self.key(key, cost)?;
+        let key = self.receipt_key(key, decision)?;
+        let given_back = UsageError::AlreadyGivenBack { left: 0, cost: decision.cost, asked: cost };
+        let taken = decision.take_refundable(None).filter(|&taken| taken > 0).ok_or(given_back)?;
+        if cost < taken {
+            self.give_back(key, decision, taken - cost);
+        }
+        Ok(self.debit_digest(key, cost.saturating_sub(taken)))
+    }
+
+    /// Extends a lease on every concurrency quota; `false` when one of them lost it.
+    ///
+    /// # Errors
+    /// See [`UsageError`].
+    pub fn renew(&self, key: &[u8], lease: u128) -> Result<bool, UsageError> {
+        let key = self.key(key, 0)?;
+        let plan = self.plan.load();
+        let mut leases = lease_charges(&plan, key, lease).peekable();
+        Ok(leases.peek().is_some() && leases.all(|charge| self.store.renew(&charge).unwrap_or(false)))
+    }
+
+    /// Gives a lease back; `false` when it was unknown, which is no error.
+    ///
+    /// # Errors
+    /// See [`UsageError`].
+    pub fn release(&self, key: &[u8], lease: u128) -> Result<bool, UsageError> {
+        Ok(self.release_digest(self.key(key, 0)?, lease))
+    }
+
+    /// Forgets a key; `false` when nothing was known of it.
+    ///
+    /// # Errors
+    /// See [`UsageError`].
+    pub fn reset(&self, key: &[u8]) -> Result<bool, UsageError> {
+        let key = self.key(key, 0)?;
+        let plan = self.plan.load();
+        let forgotten =
+            charges(&plan, key, Ask::cost(0)).iter().filter(|charge| self.store.reset(charge).unwrap_or(false)).count();
+        Ok(forgotten > 0)
+    }
+
+    /// Replaces the quotas for all following decisions at once; returns the new generation.
+    ///
+    /// # Errors
+    /// See [`LoadError`]; then the old quotas stay in force.
+    pub fn load(&self, quotas: Vec<Quota>, transition: Transition) -> Result<u64, LoadError> {
+        // Loads are rare. One that was overtaken by another is made again, so that no generation is lost.
+        loop {
+            let old = self.plan.load_full();
+            let new = Arc::new(old.next(quotas.clone(), transition, &*self.store, &self.digester)?);
+            let generation = new.generation();
+            let before = self.plan.compare_and_swap(&old, new);
+            if Arc::ptr_eq(&before, &old) {
+                return Ok(generation);
+            }
+        }
+    }
+
+    /// Forgets everything that was counted and frees its memory.
+    pub fn clear(&self) {
+        self.store.clear();
+    }
+
+    /// The quotas in force.
+    pub fn plan(&self) -> Arc<Plan> {
+        self.plan.load_full()
+    }
+
+    /// What the engine and its store hold and have done.
+    pub fn stats(&self) -> EngineStats {
+        let (allowed, denied) = (self.degraded_allowed.load(Ordering::Relaxed), self.degraded_denied.load(Ordering::Relaxed));
+        let store = self.store.stats();
+        EngineStats {
+            store: StoreStats { allowed: store.allowed + allowed, denied: store.denied + denied, ..store },
+            degraded: allowed + denied,
+            generation: self.plan.load().generation(),
+        }
+    }
+
+    fn key(&self, key: &[u8], cost: u64) -> Result<Digest, UsageError> {
+        if key.is_empty() {
+            return Err(UsageError::EmptyKey);
+        }
+        if cost > UNITS_MAX {
+            return Err(UsageError::CostTooLarge { cost });
+        }
+        Ok(self.digester.digest(key))
+    }
+
+    /// The key of a decision that is used as a receipt, if it is one.
+    fn receipt_key(&self, key: &[u8], decision: &Decision) -> Result<Digest, UsageError> {
+        let key = self.key(key, 0)?;
+        if decision.engine != self.id {
+            return Err(UsageError::ForeignDecision);
+        }
+        if decision.key != key {
+            return Err(UsageError::WrongKey);
+        }
+        let why = match decision.origin {
+            Origin::Peek => "a peek",
+            Origin::Debit => "a debit, which is final",
+            Origin::Check if decision.degraded.is_some() => "taken without the store",
+            Origin::Check if !decision.is_allowed() => "denied",
+            Origin::Check if decision.cost == 0 => "a check with cost 0",
+            Origin::Check => return Ok(key),
+        };
+        Err(UsageError::NothingTaken { why })
+    }
+
+    fn decision(
+        &self,
+        plan: Arc<Plan>,
+        origin: Origin,
+        key: Digest,
+        cost: u64,
+        outcome: Result<Verdict, StoreError>,
+    ) -> Decision {
+        let (verdict, degraded) = match outcome {
+            Ok(verdict) => (verdict, None),
+            Err(error) => (Verdict::new(SmallVec::new()), Some(Degraded { is_allowed: self.without_store(), error })),
+        };
+        Decision { verdict, plan, origin, engine: self.id, key, cost, lease: None, degraded, refundable: AtomicU64::new(0) }
+    }
+
+    /// Decides by policy, and counts it.
+    fn without_store(&self) -> bool {
+        let is_allowed = self.on_store_error == OnStoreError::Allow;
+        let counter = if is_allowed { &self.degraded_allowed } else { &self.degraded_denied };
+        counter.fetch_add(1, Ordering::Relaxed);
+        is_allowed
+    }
+
+    fn debit_digest(&self, key: Digest, cost: u64) -> Decision {
+        let plan = self.plan.load_full();
+        let outcome = self.store.debit(&charges(&plan, key, Ask::cost(cost)));
+        self.decision(plan, Origin::Debit, key, cost, outcome)
+    }
+
+    fn release_digest(&self, key: Digest, lease: u128) -> bool {
+        let plan = self.plan.load();
+        lease_charges(&plan, key, lease).filter(|charge| self.store.release(charge).unwrap_or(false)).count() > 0
+    }
+
+    /// Refunds each quota that is still counted in the same way as when it was charged. Losing a refund errs to the safe side.
+    fn give_back(&self, key: Digest, decision: &Decision, cost: u64) {
+        let plan = self.plan.load();
+        for (charged, status) in decision.statuses() {
+            if status.receipt == Receipt::Nothing {
+                continue;
+            }
+            let Some(planned) = plan.find(charged.namespace).filter(|planned| planned.meter.refunds(&charged.meter)) else {
+                continue;
+            };
+            let _ = self.store.refund(&charge(planned, key, Ask::cost(cost)), status.receipt);
+        }
+    }
+}
+
+fn charge(planned: &Planned, key: Digest, ask: Ask) -> Charge<'_> {
+    Charge { meter: &planned.meter, key, namespace: planned.namespace, ask, until: planned.until }
+}
+
+fn charges(plan: &Plan, key: Digest, ask: Ask) -> Charges<'_> {
+    plan.quotas().iter().map(|planned| charge(planned, key, ask)).collect()
+}
+
+fn lease_charges(plan: &Plan, key: Digest, lease: u128) -> impl Iterator<Item = Charge<'_>> {
+    let holds_leases = |planned: &&Planned| planned.meter.retry_is_hint();
+    plan.quotas().iter().filter(holds_leases).map(move |planned| charge(planned, key, Ask { cost: 0, lease }))
+}
+
+fn random() -> (u64, u64) {
+    let id = random_id();
+    #[allow(clippy::cast_possible_truncation, reason = "the two halves")]
+    ((id >> 64) as u64, id as u64)
+}
+
+/// 128 random bits: ids must not collide between processes that share a store.
+pub fn random_id() -> u128 {
+    let mut bytes = [0; 16];
+    getrandom::fill(&mut bytes).expect("the operating system has randomness");
+    u128::from_le_bytes(bytes)
+}

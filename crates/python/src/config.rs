@@ -1,0 +1,168 @@
+//! Quotas and options as they cross the boundary: one mapping each.
+
+use std::sync::Arc;
+
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyList, PyMapping};
+use tidegate_core::quota::{self, AlgorithmName, CalendarUnit, Quota, QuotaSpec};
+use tidegate_engine::engine::OnStoreError;
+use tidegate_engine::plan::Transition;
+use tidegate_store::clock::{Clock, SystemClock};
+use tidegate_store::memory::MemoryStore;
+use tidegate_store::store::Store;
+
+use crate::clock::ManualClock;
+use crate::errors::{self, usage};
+
+/// What the options of an engine say.
+pub(crate) struct Options {
+    pub(crate) store: Arc<dyn Store>,
+    pub(crate) on_store_error: OnStoreError,
+}
+
+#[pyfunction]
+pub(crate) fn parse_quotas<'py>(py: Python<'py>, text: &str) -> PyResult<Bound<'py, PyList>> {
+    let specs = quota::parse_specs(text).map_err(|error| errors::from_quota(&error))?;
+    // Parsed once more as a whole: only then an error of the checks can point into the text.
+    quota::parse(text).map_err(|error| errors::from_quota(&error))?;
+    let mappings = specs.into_iter().map(|spec| to_mapping(py, spec)).collect::<PyResult<Vec<_>>>()?;
+    PyList::new(py, mappings)
+}
+
+#[pyfunction]
+pub(crate) fn format_quota(quota: &Bound<'_, PyAny>) -> PyResult<String> {
+    Ok(build(quota)?.to_string())
+}
+
+pub(crate) fn quotas(quotas: &Bound<'_, PyList>) -> PyResult<Vec<Quota>> {
+    quotas.iter().map(|quota| build(&quota)).collect()
+}
+
+pub(crate) fn options(options: &Bound<'_, PyAny>) -> PyResult<Options> {
+    let options = options.cast::<PyMapping>()?;
+    let store: String = required(options, "store")?;
+    if store != "memory://" {
+        return Err(usage("the only store of this version is memory://"));
+    }
+    let keys_max: usize = required(options, "max_keys")?;
+    let clock = match options.get_item("clock") {
+        Ok(clock) if !clock.is_none() => Clock::Manual(clock.cast::<ManualClock>()?.get().clock.clone()),
+        _ => Clock::System(SystemClock::new()),
+    };
+    let on_store_error = match required::<String>(options, "on_store_error")?.as_str() {
+        "allow" => OnStoreError::Allow,
+        "deny" => OnStoreError::Deny,
+        other => return Err(usage(&format!("on_store_error must be 'allow' or 'deny', not {other:?}"))),
+    };
+    Ok(Options { store: Arc::new(MemoryStore::new(clock, keys_max)), on_store_error })
+}
+
+pub(crate) fn transition(name: &str) -> PyResult<Transition> {
+    match name {
+        "safe" => Ok(Transition::Safe),
+        "immediate" => Ok(Transition::Immediate),
+        other => Err(usage(&format!("transition must be 'safe' or 'immediate', not {other:?}"))),
+    }
+}
+
+fn build(quota: &Bound<'_, PyAny>) -> PyResult<Quota> {
+    from_mapping(quota.cast::<PyMapping>()?)?.build().map_err(|error| errors::from_quota(&error))
+}
+
+fn from_mapping(mapping: &Bound<'_, PyMapping>) -> PyResult<QuotaSpec> {
+    let mut spec = QuotaSpec::default();
+    for item in mapping.items()?.iter() {
+        let (key, value): (String, Bound<'_, PyAny>) = item.extract()?;
+        let units = || value.extract::<u64>().map(Some).map_err(|_| not_whole(&key));
+        let text = || value.extract::<String>().map(Some).map_err(|_| wrong(&key, "a text"));
+        match key.as_str() {
+            _ if value.is_none() => {}
+            "name" => spec.name = text()?,
+            "limit" => spec.limit = units()?,
+            "unlimited" => spec.unlimited = value.extract().map_err(|_| wrong(&key, "true or false"))?,
+            "period_ns" => spec.period_ns = units()?,
+            "algorithm" => spec.algorithm = named(text()?, "unknown-algorithm", AlgorithmName::from_name, &algorithms())?,
+            "burst" => spec.burst = units()?,
+            "queue_ns" => spec.queue_ns = units()?,
+            "nodelay" => spec.nodelay = units()?,
+            "max_cost" => spec.max_cost = units()?,
+            "entries" => spec.entries = units()?,
+            "buckets" => spec.buckets = units()?,
+            "calendar" => spec.calendar = named(text()?, "unknown-unit", CalendarUnit::from_name, &calendar_units())?,
+            "zone" => spec.zone = text()?,
+            "ttl_ns" => spec.ttl_ns = units()?,
+            "min_interval_ns" => spec.min_interval_ns = units()?,
+            "max_debt" => spec.max_debt = units()?,
+            _ => {
+                return Err(errors::quota(
+                    &format!("unknown parameter {key:?} of a quota"),
+                    "unknown-parameter",
+                    None,
+                    None,
+                    None,
+                ));
+            }
+        }
+    }
+    Ok(spec)
+}
+
+fn to_mapping(py: Python<'_>, spec: QuotaSpec) -> PyResult<Bound<'_, PyDict>> {
+    let mapping = PyDict::new(py);
+    let units = [
+        ("limit", spec.limit),
+        ("period_ns", spec.period_ns),
+        ("burst", spec.burst),
+        ("queue_ns", spec.queue_ns),
+        ("nodelay", spec.nodelay),
+        ("max_cost", spec.max_cost),
+        ("entries", spec.entries),
+        ("buckets", spec.buckets),
+        ("ttl_ns", spec.ttl_ns),
+        ("min_interval_ns", spec.min_interval_ns),
+        ("max_debt", spec.max_debt),
+    ];
+    for (key, value) in units.into_iter().filter_map(|(key, value)| Some((key, value?))) {
+        mapping.set_item(key, value)?;
+    }
+    let texts = [
+        ("name", spec.name.as_deref()),
+        ("algorithm", spec.algorithm.map(AlgorithmName::as_str)),
+        ("calendar", spec.calendar.map(CalendarUnit::as_str)),
+        ("zone", spec.zone.as_deref()),
+    ];
+    for (key, value) in texts.into_iter().filter_map(|(key, value)| Some((key, value?))) {
+        mapping.set_item(key, value)?;
+    }
+    if spec.unlimited {
+        mapping.set_item("unlimited", true)?;
+    }
+    Ok(mapping)
+}
+
+fn required<'py, T: for<'a> FromPyObject<'a, 'py>>(options: &Bound<'py, PyMapping>, key: &str) -> PyResult<T> {
+    let value = options.get_item(key)?;
+    value.extract().map_err(|_| usage(&format!("{key} has the wrong type")))
+}
+
+fn named<T>(name: Option<String>, code: &str, find: impl Fn(&str) -> Option<T>, known: &str) -> PyResult<Option<T>> {
+    let name = name.unwrap_or_default();
+    let unknown = || errors::quota(&format!("{name:?} is not known\nhint: use one of {known}"), code, Some(known), None, None);
+    find(&name).map(Some).ok_or_else(unknown)
+}
+
+fn algorithms() -> String {
+    AlgorithmName::ALL.map(AlgorithmName::as_str).join(", ")
+}
+
+fn calendar_units() -> String {
+    CalendarUnit::ALL.map(CalendarUnit::as_str).join(", ")
+}
+
+fn not_whole(key: &str) -> PyErr {
+    wrong(key, "a whole number from 0 to 2**53")
+}
+
+fn wrong(key: &str, expected: &str) -> PyErr {
+    errors::quota(&format!("{key} must be {expected}"), "wrong-type", None, None, None)
+}

@@ -1,0 +1,140 @@
+//! The class behind `tidegate.Limiter`.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use pyo3::prelude::*;
+use pyo3::types::{PyList, PyString};
+use tidegate_engine::engine as rust;
+
+use crate::config;
+use crate::convert::{cost, lease, seconds, with_key};
+use crate::decision::Decision;
+use crate::errors::{from_load, from_usage, usage};
+use crate::stats::Stats;
+
+#[pyclass(frozen, subclass, module = "tidegate._native")]
+pub(crate) struct Engine {
+    engine: rust::Engine,
+    is_closed: AtomicBool,
+}
+
+#[pymethods]
+impl Engine {
+    #[new]
+    #[pyo3(signature = (quotas, options))]
+    fn new(quotas: &Bound<'_, PyList>, options: &Bound<'_, PyAny>) -> PyResult<Self> {
+        let quotas = config::quotas(quotas)?;
+        let options = config::options(options)?;
+        let secret = rust::random_id().to_le_bytes();
+        let engine =
+            rust::Engine::new(quotas, options.store, secret, options.on_store_error).map_err(|error| from_load(&error))?;
+        Ok(Self { engine, is_closed: AtomicBool::new(false) })
+    }
+
+    #[pyo3(signature = (key, cost = None, *, lease = None), text_signature = "($self, key, cost=1, *, lease=None)")]
+    fn check(&self, key: &Bound<'_, PyAny>, cost: Option<&Bound<'_, PyAny>>, lease: Option<&str>) -> PyResult<Decision> {
+        let lease = lease.map(crate::convert::lease).transpose()?;
+        self.with(key, cost, |engine, key, cost| engine.check(key, cost, lease)).map(wrap)
+    }
+
+    #[pyo3(signature = (key, cost = None), text_signature = "($self, key, cost=1)")]
+    fn allow(&self, key: &Bound<'_, PyAny>, cost: Option<&Bound<'_, PyAny>>) -> PyResult<bool> {
+        self.with(key, cost, rust::Engine::allow)
+    }
+
+    #[pyo3(signature = (key, cost = None), text_signature = "($self, key, cost=1)")]
+    fn peek(&self, key: &Bound<'_, PyAny>, cost: Option<&Bound<'_, PyAny>>) -> PyResult<Decision> {
+        self.with(key, cost, rust::Engine::peek).map(wrap)
+    }
+
+    #[pyo3(signature = (key, decision, cost = None))]
+    fn refund(&self, key: &Bound<'_, PyAny>, decision: &Bound<'_, Decision>, cost: Option<&Bound<'_, PyAny>>) -> PyResult<u64> {
+        let units = cost.map(|units| crate::convert::cost(Some(units))).transpose()?;
+        self.with(key, None, |engine, key, _| engine.refund(key, &decision.get().decision, units))
+    }
+
+    #[pyo3(signature = (key, cost))]
+    fn debit(&self, key: &Bound<'_, PyAny>, cost: &Bound<'_, PyAny>) -> PyResult<Decision> {
+        self.with(key, Some(cost), rust::Engine::debit).map(wrap)
+    }
+
+    #[pyo3(signature = (key, decision, cost))]
+    fn settle(&self, key: &Bound<'_, PyAny>, decision: &Bound<'_, Decision>, cost: &Bound<'_, PyAny>) -> PyResult<Decision> {
+        self.with(key, Some(cost), |engine, key, cost| engine.settle(key, &decision.get().decision, cost)).map(wrap)
+    }
+
+    #[pyo3(signature = (key, lease))]
+    fn renew(&self, key: &Bound<'_, PyAny>, lease: &Bound<'_, PyAny>) -> PyResult<bool> {
+        let lease = lease_id(lease)?;
+        self.with(key, None, |engine, key, _| engine.renew(key, lease))
+    }
+
+    #[pyo3(signature = (key, lease))]
+    fn release(&self, key: &Bound<'_, PyAny>, lease: &Bound<'_, PyAny>) -> PyResult<bool> {
+        let lease = lease_id(lease)?;
+        self.with(key, None, |engine, key, _| engine.release(key, lease))
+    }
+
+    #[pyo3(signature = (key))]
+    fn reset(&self, key: &Bound<'_, PyAny>) -> PyResult<bool> {
+        self.with(key, None, |engine, key, _| engine.reset(key))
+    }
+
+    #[pyo3(signature = (quotas, transition))]
+    fn load(&self, quotas: &Bound<'_, PyList>, transition: &str) -> PyResult<u64> {
+        let (quotas, transition) = (config::quotas(quotas)?, config::transition(transition)?);
+        self.open()?.load(quotas, transition).map_err(|error| from_load(&error))
+    }
+
+    fn stats(&self) -> PyResult<Stats> {
+        Ok(Stats { stats: self.open()?.stats() })
+    }
+
+    fn close(&self) {
+        self.is_closed.store(true, Ordering::SeqCst);
+        self.engine.clear();
+    }
+
+    #[getter]
+    fn closed(&self) -> bool {
+        self.is_closed.load(Ordering::SeqCst)
+    }
+
+    #[getter]
+    fn lease_ttl(&self) -> Option<f64> {
+        self.engine.plan().lease_ttl_ns().map(seconds)
+    }
+}
+
+impl Engine {
+    /// Calls the engine with checked arguments, unless it was closed.
+    fn with<R>(
+        &self,
+        key: &Bound<'_, PyAny>,
+        units: Option<&Bound<'_, PyAny>>,
+        call: impl FnOnce(&rust::Engine, &[u8], u64) -> Result<R, rust::UsageError>,
+    ) -> PyResult<R> {
+        let engine = self.open()?;
+        let units = cost(units)?;
+        with_key(key, |key| call(engine, key, units).map_err(|error| from_usage(&error)))
+    }
+
+    fn open(&self) -> PyResult<&rust::Engine> {
+        if self.is_closed.load(Ordering::Relaxed) { Err(usage("the limiter was closed")) } else { Ok(&self.engine) }
+    }
+}
+
+fn wrap(decision: tidegate_engine::decision::Decision) -> Decision {
+    Decision { decision }
+}
+
+/// A lease given as its id or as the decision that took it.
+fn lease_id(given: &Bound<'_, PyAny>) -> PyResult<u128> {
+    if let Ok(decision) = given.cast::<Decision>() {
+        return decision.get().decision.lease().ok_or_else(|| usage("the decision holds no slot"));
+    }
+    match given.cast::<PyString>() {
+        Ok(text) => lease(text.to_str().unwrap_or_default()),
+        Err(_) => Err(usage("a lease must be a text of hexadecimal digits or the decision that took it")),
+    }
+}

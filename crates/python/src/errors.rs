@@ -1,0 +1,69 @@
+//! Every Rust error becomes a Python exception here and nowhere else. No match has a catch-all: a new variant must be mapped to compile.
+
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+use tidegate_core::quota::QuotaError;
+use tidegate_engine::engine::UsageError;
+use tidegate_engine::plan::LoadError;
+
+/// A class of `tidegate.errors` with a message. If the class cannot be had, that failure is what the caller sees.
+fn raise(class: &str, message: &str, details: Option<&Bound<'_, PyDict>>) -> PyErr {
+    Python::attach(|py| {
+        let exception = py.import("tidegate.errors").and_then(|errors| errors.getattr(class)?.call((message,), details));
+        exception.map_or_else(|error| error, PyErr::from_value)
+    })
+}
+
+/// A call that makes no sense.
+pub(crate) fn usage(message: &str) -> PyErr {
+    raise("UsageError", message, None)
+}
+
+pub(crate) fn from_usage(error: &UsageError) -> PyErr {
+    let class = match error {
+        UsageError::EmptyKey
+        | UsageError::CostTooLarge { .. }
+        | UsageError::ForeignDecision
+        | UsageError::WrongKey
+        | UsageError::NothingTaken { .. }
+        | UsageError::AlreadyGivenBack { .. } => "UsageError",
+    };
+    raise(class, &error.to_string(), None)
+}
+
+pub(crate) fn from_quota(error: &QuotaError) -> PyErr {
+    let span = error.span().map(|span| (span.start, span.end));
+    quota(&error.to_string(), error.code().as_str(), Some(error.hint()), error.text(), span)
+}
+
+/// A quota in its object form that cannot be read.
+pub(crate) fn quota(message: &str, code: &str, hint: Option<&str>, text: Option<&str>, span: Option<(usize, usize)>) -> PyErr {
+    Python::attach(|py| {
+        let details = PyDict::new(py);
+        let filled = details
+            .set_item("code", code)
+            .and_then(|()| details.set_item("hint", hint))
+            .and_then(|()| details.set_item("text", text))
+            .and_then(|()| details.set_item("span", span));
+        match filled {
+            Ok(()) => raise("QuotaError", message, Some(&details)),
+            Err(error) => error,
+        }
+    })
+}
+
+pub(crate) fn from_load(error: &LoadError) -> PyErr {
+    let code = match error {
+        LoadError::Empty => "no-quota",
+        LoadError::TooMany { .. } => "too-many-quotas",
+        LoadError::Zone(_) => "unknown-zone",
+        LoadError::Meter(_) => "overflow",
+    };
+    let hint = match error {
+        LoadError::Empty => "write at least one, such as 100/minute, or unlimited",
+        LoadError::TooMany { .. } => "use several limiters",
+        LoadError::Zone(_) => "use an IANA name such as Europe/Berlin or UTC",
+        LoadError::Meter(_) => "use a smaller limit or a shorter period",
+    };
+    quota(&format!("{error}\nhint: {hint}"), code, Some(hint), None, None)
+}

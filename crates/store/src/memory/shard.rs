@@ -1,0 +1,303 @@
+//! One lock's share of the keys: segments of at most a thousand entries, found through a directory that doubles.
+//!
+//! A segment that is full grows by a fifth or, at its largest, splits in two. So no call ever moves more than a thousand entries, however
+//! many keys there are; one big table would stall for milliseconds each time it grew.
+
+use tidegate_core::meter::{Meter, State};
+use tidegate_core::mutant::Mutant;
+use tidegate_core::time::Ticks;
+
+use super::table::{Entry, Slot, Table};
+use crate::digest::Digest;
+use crate::store::{StoreError, StoreStats};
+
+/// Entries at which a segment splits.
+const SEGMENT_MAX: usize = 1_024;
+
+/// Entries that are looked at to find one that may be evicted.
+const EVICTION_SAMPLE: usize = 64;
+
+/// Counters of a part of the keys.
+#[derive(Debug, Default)]
+pub(super) struct Shard {
+    /// The first `depth` bits of a digest choose the directory entry, which names a segment.
+    depth: u32,
+    directory: Vec<u32>,
+    segments: Vec<Segment>,
+    /// Where the sweep goes on: segment and slot.
+    cursor: (usize, usize),
+    len: usize,
+    /// The most entries; see `make_room`.
+    len_max: usize,
+    boxed_bytes: usize,
+    pub(super) stats: StoreStats,
+}
+
+#[derive(Debug)]
+struct Segment {
+    /// How many bits all its digests share.
+    depth: u32,
+    table: Table,
+}
+
+/// Whether a visit may create an entry that is not there yet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Visit {
+    /// Charged: remember it.
+    Keep {
+        /// Whether nothing is left for the key.
+        limiting: bool,
+    },
+    /// Not charged: do not make an entry for it.
+    Leave {
+        /// Whether nothing is left for the key.
+        limiting: bool,
+    },
+}
+
+impl Shard {
+    pub(super) fn with_len_max(len_max: usize) -> Self {
+        Self { len_max, ..Self::default() }
+    }
+
+    /// Forgets all entries but not what was counted.
+    pub(super) fn clear(&mut self) {
+        *self = Self { stats: self.stats, ..Self::with_len_max(self.len_max) };
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.len
+    }
+
+    pub(super) fn bytes(&self) -> usize {
+        let slots: usize = self.segments.iter().map(|segment| segment.table.capacity()).sum();
+        slots * size_of::<Entry>()
+            + self.segments.capacity() * size_of::<Segment>()
+            + self.directory.capacity() * 4
+            + self.boxed_bytes
+    }
+
+    /// Counts a decision; returns how many there were.
+    pub(super) fn count(&mut self, is_allowed: bool) -> u64 {
+        *(if is_allowed { &mut self.stats.allowed } else { &mut self.stats.denied }) += 1;
+        self.stats.allowed + self.stats.denied
+    }
+
+    pub(super) fn contains(&self, digest: Digest) -> bool {
+        self.find(digest).is_some()
+    }
+
+    /// Shows a copy of the state to `look`.
+    pub(super) fn peek<R>(&self, digest: Digest, meter: &Meter, look: impl FnOnce(&mut State) -> R) -> R {
+        let mut state = match self.find(digest).map(|(segment, index)| &self.segments[segment].table.entry(index).slot) {
+            Some(Slot::Inline { words, .. }) => meter.unpack(*words),
+            Some(Slot::Boxed { state, .. }) => (**state).clone(),
+            Some(Slot::Vacant) | None => meter.empty(),
+        };
+        look(&mut state)
+    }
+
+    /// Shows the state to `act`, which may change it.
+    ///
+    /// # Errors
+    /// `act` made a new state that should be kept, and there is no room for it. It is as if `act` had not been called.
+    pub(super) fn visit<R>(
+        &mut self,
+        digest: Digest,
+        meter: &Meter,
+        now: Ticks,
+        act: impl FnOnce(&mut State) -> (R, Visit),
+    ) -> Result<R, StoreError> {
+        let Some((segment, index)) = self.find(digest) else {
+            let mut state = meter.empty();
+            let (result, visit) = act(&mut state);
+            if let Visit::Keep { limiting } = visit {
+                self.make_room(now, 1, &[])?;
+                self.insert(Entry { digest, slot: pack(meter, state, limiting) }, now);
+            }
+            return Ok(result);
+        };
+        let slot = self.segments[segment].table.slot_mut(index);
+        let bytes_before = slot.heap_bytes();
+        let result = match slot {
+            Slot::Inline { limiting, words } => {
+                let mut state = meter.unpack(*words);
+                let (result, visit) = act(&mut state);
+                match meter.pack(&state) {
+                    Some(packed) => (*words, *limiting) = (packed, visit.is_limiting()),
+                    None => *slot = pack(meter, state, visit.is_limiting()),
+                }
+                result
+            }
+            Slot::Boxed { limiting, expires_at, state } => {
+                let (result, visit) = act(state);
+                match meter.pack(state) {
+                    Some(words) => *slot = Slot::Inline { limiting: visit.is_limiting(), words },
+                    None => (*expires_at, *limiting) = (meter.expires_at(state), visit.is_limiting()),
+                }
+                result
+            }
+            Slot::Vacant => unreachable!("a found slot is occupied"),
+        };
+        let bytes_after = slot.heap_bytes();
+        self.boxed_bytes = self.boxed_bytes + bytes_after - bytes_before;
+        Ok(result)
+    }
+
+    pub(super) fn remove(&mut self, digest: Digest) -> bool {
+        let found = self.find(digest);
+        if let Some((segment, index)) = found {
+            self.remove_at(segment, index);
+        }
+        found.is_some()
+    }
+
+    /// Looks at `budget` slots and drops the states that are back at full credit.
+    pub(super) fn sweep(&mut self, now: Ticks, budget: usize) {
+        for _ in 0..budget {
+            let (segment, index) = self.cursor;
+            let Some(table) = self.segments.get(segment).map(|segment| &segment.table) else {
+                self.cursor = (0, 0);
+                return;
+            };
+            if index >= table.capacity() {
+                if table.len() * 4 < table.capacity() {
+                    self.segments[segment].table.refit();
+                }
+                self.cursor = (segment + 1, 0);
+            } else if table.entry(index).slot.expires_at().is_some_and(|expires_at| expires_at <= now) {
+                self.remove_at(segment, index);
+                self.stats.expired += 1;
+            } else {
+                self.cursor.1 += 1;
+            }
+        }
+    }
+
+    /// Makes room for `wanted` more entries, without dropping those in `keep`.
+    ///
+    /// Drops states at full credit first, then the one closest to it. Never one that is limiting: forgetting it would let its key start again.
+    pub(super) fn make_room(&mut self, now: Ticks, wanted: usize, keep: &[Digest]) -> Result<(), StoreError> {
+        while self.len + wanted > self.len_max {
+            self.sweep(now, EVICTION_SAMPLE);
+            if self.len + wanted > self.len_max {
+                self.evict(now, keep)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn evict(&mut self, now: Ticks, keep: &[Digest]) -> Result<(), StoreError> {
+        let mut victim: Option<(Ticks, Digest)> = None;
+        let mut free_at = Ticks::MAX;
+        for entry in self.sample() {
+            let expires_at = entry.slot.expires_at().unwrap_or(Ticks::MAX);
+            free_at = free_at.min(expires_at);
+            let is_protected = entry.slot.is_limiting() && !Mutant::EvictsLimitingKeys.is_active();
+            if !is_protected && !keep.contains(&entry.digest) && victim.is_none_or(|(soonest, _)| expires_at < soonest) {
+                victim = Some((expires_at, entry.digest));
+            }
+        }
+        let Some((_, digest)) = victim else {
+            return Err(StoreError::Full { free_after: free_at.saturating_sub(now) });
+        };
+        self.remove(digest);
+        self.stats.evicted += 1;
+        Ok(())
+    }
+
+    /// Entries from the sweep's cursor on, around the end.
+    fn sample(&self) -> impl Iterator<Item = &Entry> {
+        let (first, index) = self.cursor;
+        let segments = self.segments.iter().cycle().skip(first).take(self.segments.len() + 1);
+        let entries = segments.flat_map(|segment| segment.table.entries()).skip(index);
+        entries.filter(|entry| !matches!(entry.slot, Slot::Vacant)).take(EVICTION_SAMPLE)
+    }
+
+    fn find(&self, digest: Digest) -> Option<(usize, usize)> {
+        let segment = self.segment_of(digest)?;
+        Some((segment, self.segments[segment].table.find(digest)?))
+    }
+
+    fn segment_of(&self, digest: Digest) -> Option<usize> {
+        self.directory.get(first_bits(digest, self.depth)).map(|&segment| segment as usize)
+    }
+
+    fn remove_at(&mut self, segment: usize, index: usize) {
+        let slot = self.segments[segment].table.remove(index);
+        self.boxed_bytes -= slot.heap_bytes();
+        self.len -= 1;
+    }
+
+    fn insert(&mut self, entry: Entry, now: Ticks) {
+        if self.segments.is_empty() {
+            self.segments.push(Segment { depth: 0, table: Table::default() });
+            self.directory.push(0);
+        }
+        self.boxed_bytes += entry.slot.heap_bytes();
+        self.len += 1;
+        loop {
+            let segment = self.segment_of(entry.digest).expect("a directory that is not empty covers every digest");
+            if !self.segments[segment].table.is_full() {
+                return self.segments[segment].table.insert(entry);
+            }
+            self.grow(segment, now);
+        }
+    }
+
+    /// Rebuilds a full segment without its dead entries: larger, or as two if it is at its largest.
+    fn grow(&mut self, segment: usize, now: Ticks) {
+        let (live, dead): (Vec<Entry>, Vec<Entry>) = self.segments[segment]
+            .table
+            .drain()
+            .partition(|entry| entry.slot.expires_at().is_some_and(|expires_at| expires_at > now));
+        self.stats.expired += dead.len() as u64;
+        self.len -= dead.len();
+        self.boxed_bytes -= dead.iter().map(|entry| entry.slot.heap_bytes()).sum::<usize>();
+        if live.len() < SEGMENT_MAX {
+            self.segments[segment].table = filled(live);
+            return;
+        }
+        let depth = self.segments[segment].depth + 1;
+        let (ones, zeros): (Vec<_>, Vec<_>) = live.into_iter().partition(|entry| first_bits(entry.digest, depth) & 1 == 1);
+        self.segments[segment] = Segment { depth, table: filled(zeros) };
+        self.segments.push(Segment { depth, table: filled(ones) });
+        if depth > self.depth {
+            self.directory = self.directory.iter().flat_map(|&segment| [segment, segment]).collect();
+            self.depth = depth;
+        }
+        let upper = u32::try_from(self.segments.len() - 1).expect("segments hold a thousand keys each and memory is finite");
+        for (prefix, named) in self.directory.iter_mut().enumerate() {
+            if *named as usize == segment && (prefix >> (self.depth - depth)) & 1 == 1 {
+                *named = upper;
+            }
+        }
+    }
+}
+
+impl Visit {
+    fn is_limiting(self) -> bool {
+        match self {
+            Self::Keep { limiting } | Self::Leave { limiting } => limiting,
+        }
+    }
+}
+
+fn filled(entries: Vec<Entry>) -> Table {
+    let mut table = Table::with_room_for(entries.len());
+    entries.into_iter().for_each(|entry| table.insert(entry));
+    table
+}
+
+fn pack(meter: &Meter, state: State, limiting: bool) -> Slot {
+    match meter.pack(&state) {
+        Some(words) => Slot::Inline { limiting, words },
+        None => Slot::Boxed { limiting, expires_at: meter.expires_at(&state), state: Box::new(state) },
+    }
+}
+
+/// The first `count` bits of a digest as a number.
+#[allow(clippy::cast_possible_truncation, reason = "a directory has far fewer than 2^32 entries")]
+fn first_bits(digest: Digest, count: u32) -> usize {
+    digest.0[0].checked_shr(64 - count).unwrap_or(0) as usize
+}

@@ -1,0 +1,128 @@
+//! What the engine asks of any store.
+
+use std::fmt::Debug;
+
+use tidegate_core::algorithm::Receipt;
+use tidegate_core::decision::Verdict;
+use tidegate_core::meter::{Ask, Meter};
+use tidegate_core::time::{Tick, Ticks};
+
+use crate::digest::Digest;
+
+/// One quota to be charged for one key.
+#[derive(Debug, Clone, Copy)]
+pub struct Charge<'a> {
+    /// The quota, compiled for the store's tick.
+    pub meter: &'a Meter,
+    /// Who is counted. Charges of one key are decided without a second lock or round trip.
+    pub key: Digest,
+    /// Which quota: keeps the counters of quotas apart.
+    pub namespace: Digest,
+    /// How much, and for leases the id.
+    pub ask: Ask,
+    /// A quota that is being phased out: from this instant on it is not asked any more.
+    pub until: Option<Ticks>,
+}
+
+/// Where the counters are, and the clock that they go by.
+///
+/// Every method acts at one instant of the store's own clock. Callers may be many threads; each promise is a function of the contract suite.
+pub trait Store: Debug + Send + Sync {
+    /// The store's clock.
+    fn now(&self) -> Ticks;
+
+    /// The length of its tick.
+    fn tick(&self) -> Tick;
+
+    /// Charges all or none: all if every quota has room, otherwise nothing.
+    ///
+    /// # Errors
+    /// The store could not decide; nothing was charged.
+    fn check(&self, charges: &[Charge<'_>]) -> Result<Verdict, StoreError>;
+
+    /// Answers what `check` would, and changes nothing.
+    ///
+    /// # Errors
+    /// The store could not answer.
+    fn peek(&self, charges: &[Charge<'_>]) -> Result<Verdict, StoreError>;
+
+    /// Charges without asking, up to each quota's `max_debt`.
+    ///
+    /// # Errors
+    /// The store could not remember the charge; nothing was charged.
+    fn debit(&self, charges: &[Charge<'_>]) -> Result<Verdict, StoreError>;
+
+    /// Gives back what still counts of a charge. Must be called at most once per unit.
+    ///
+    /// # Errors
+    /// The store could not be reached; the charge stays.
+    fn refund(&self, charge: &Charge<'_>, receipt: Receipt) -> Result<(), StoreError>;
+
+    /// Extends a lease; `false` when it is lost.
+    ///
+    /// # Errors
+    /// The store could not be reached.
+    fn renew(&self, charge: &Charge<'_>) -> Result<bool, StoreError>;
+
+    /// Gives a lease back; `false` when it was unknown.
+    ///
+    /// # Errors
+    /// The store could not be reached; the lease expires by itself.
+    fn release(&self, charge: &Charge<'_>) -> Result<bool, StoreError>;
+
+    /// Forgets what is known of a key under a quota; `false` when nothing was.
+    ///
+    /// # Errors
+    /// The store could not be reached.
+    fn reset(&self, charge: &Charge<'_>) -> Result<bool, StoreError>;
+
+    /// Forgets everything and frees the memory.
+    fn clear(&self);
+
+    /// What the store holds and has done.
+    fn stats(&self) -> StoreStats;
+}
+
+/// Why a store could not decide.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum StoreError {
+    /// The memory store holds as many keys as it may, and every one it looked at is limiting somebody.
+    #[error("memory store: full of keys that are still limiting; raise max_keys or shorten the windows")]
+    Full {
+        /// When the first of them is back at full credit.
+        free_after: Ticks,
+    },
+}
+
+impl StoreError {
+    /// A word for metrics and decisions.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Self::Full { .. } => "store_full",
+        }
+    }
+
+    /// Whether the same call may succeed later.
+    pub fn is_transient(&self) -> bool {
+        match self {
+            Self::Full { .. } => true,
+        }
+    }
+}
+
+/// What a store holds and has done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct StoreStats {
+    /// Checks that were allowed.
+    pub allowed: u64,
+    /// Checks that were denied.
+    pub denied: u64,
+    /// States held now, one for each pair of quota and key.
+    pub keys: u64,
+    /// Memory held for them.
+    pub bytes: u64,
+    /// States dropped because they were back at full credit.
+    pub expired: u64,
+    /// States dropped early to make room.
+    pub evicted: u64,
+}

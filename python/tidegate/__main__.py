@@ -1,0 +1,7 @@
+"""
+`python -m tidegate` is `tidegate`.
+"""
+
+from tidegate.cli import main
+
+main()

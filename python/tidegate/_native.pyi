@@ -1,0 +1,314 @@
+"""
+The data plane: the one place where Python meets Rust.
+
+Import names from `tidegate`; this module is private and only a few files of the package may use it (`pyproject.toml`, TID251).
+"""
+
+from collections.abc import Mapping
+from typing import Any, Self, final
+
+__version__: str
+
+@final
+class QuotaStatus:
+    """
+    What one quota said in a decision.
+
+    All durations are seconds as `float`; the `_ns` twins are exact integers in nanoseconds.
+    """
+
+    @property
+    def name(self) -> str:
+        """The quota's name, or its text in a form that is safe in headers and metrics (`100/minute-burst-20`)."""
+    @property
+    def quota(self) -> str:
+        """The quota as canonical text, such as `100/minute burst 20`."""
+    @property
+    def algorithm(self) -> str:
+        """The algorithm that decided, such as `gcra`; `unlimited` where there is none."""
+    @property
+    def allowed(self) -> bool:
+        """Whether this quota had room."""
+    @property
+    def limit(self) -> int | None:
+        """The most that can be taken at once when nothing is used (burst for `gcra`); `None` is unlimited."""
+    @property
+    def remaining(self) -> int | None:
+        """The largest cost that would be admitted now; `None` is unlimited."""
+    @property
+    def retry_after(self) -> float | None:
+        """The smallest wait until the same cost is admitted; 0 when it was; `None` means never."""
+    @property
+    def retry_after_ns(self) -> int | None:
+        """`retry_after` in nanoseconds, exact."""
+    @property
+    def reset_after(self) -> float:
+        """The wait until nothing is used any more."""
+    @property
+    def reset_after_ns(self) -> int:
+        """`reset_after` in nanoseconds, exact."""
+    @property
+    def delay(self) -> float:
+        """`leaky_bucket`: how long the admitted request has to wait before it starts."""
+    @property
+    def delay_ns(self) -> int:
+        """`delay` in nanoseconds, exact."""
+
+@final
+class Decision:
+    """
+    The answer to a check: whether the request may pass, and everything a client can be told about it.
+
+    A decision is a value: it never changes and is truthy when the request may pass. It is also the receipt that `refund`, `settle`,
+    `renew` and `release` ask for.
+    """
+
+    def __bool__(self) -> bool: ...
+    @property
+    def allowed(self) -> bool:
+        """Whether the request may pass."""
+    @property
+    def cost(self) -> int:
+        """The cost that was asked for."""
+    @property
+    def limit(self) -> int | None:
+        """The limit of the binding quota; `None` is unlimited."""
+    @property
+    def remaining(self) -> int | None:
+        """The largest cost that every quota would admit now; `None` is unlimited."""
+    @property
+    def retry_after(self) -> float | None:
+        """
+        Seconds after which the same call is admitted if nothing else happens, and one tick earlier it is not.
+
+        0 when the request was allowed; `None` means never (the cost is above the capacity). See `retry_is_hint` for the one exception.
+        """
+    @property
+    def retry_after_ns(self) -> int | None:
+        """`retry_after` in nanoseconds, exact."""
+    @property
+    def retry_is_hint(self) -> bool:
+        """Whether `retry_after` is only an upper estimate: slots in flight come free when their holders finish."""
+    @property
+    def reset_after(self) -> float:
+        """Seconds until nothing is used any more in any quota."""
+    @property
+    def reset_after_ns(self) -> int:
+        """`reset_after` in nanoseconds, exact."""
+    @property
+    def delay(self) -> float:
+        """Seconds to wait before the admitted request starts (`leaky_bucket`); 0 otherwise."""
+    @property
+    def delay_ns(self) -> int:
+        """`delay` in nanoseconds, exact."""
+    @property
+    def degraded(self) -> bool:
+        """Whether the decision was taken without the store."""
+    @property
+    def reason(self) -> str | None:
+        """Why the decision is degraded, such as `store_full`."""
+    @property
+    def lease(self) -> str | None:
+        """The 128-bit id, in hexadecimal, of the slots that were taken; `None` without a `concurrent` quota."""
+    @property
+    def generation(self) -> int:
+        """The generation of the quotas that decided: 1 at first, one more with each `load`."""
+    @property
+    def quota(self) -> QuotaStatus:
+        """The binding quota: the one with the longest wait, or, when allowed, with the smallest share left."""
+    @property
+    def quotas(self) -> tuple[QuotaStatus, ...]:
+        """What each quota said, in the order in which they were given."""
+    def headers(self) -> dict[str, str]:
+        """
+        Returns:
+            `RateLimit-Policy`, `RateLimit` and, when denied with a finite wait, `Retry-After`, rounded so that they stay true.
+        """
+
+@final
+class ManualClock:
+    """
+    A clock that stands still until it is told to move, for tests that need no sleep.
+
+    Limiters that share one clock share its time. It starts at an arbitrary but fixed instant, a full day in UTC.
+
+    Args:
+        start: Seconds since the epoch.
+    """
+
+    def __new__(cls, start: float | None = None) -> Self: ...
+    def advance(self, seconds: float) -> None:
+        """Moves forward; a negative number moves back, as a real clock does when it is corrected."""
+    def advance_ns(self, nanoseconds: int) -> None:
+        """Moves by an exact number of nanoseconds."""
+    def time(self) -> float:
+        """
+        Returns:
+            Seconds since the epoch.
+        """
+    def time_ns(self) -> int:
+        """
+        Returns:
+            Nanoseconds since the epoch.
+        """
+
+@final
+class Stats:
+    """What a limiter has done since it was made."""
+
+    @property
+    def allowed(self) -> int:
+        """Checks that were allowed."""
+    @property
+    def denied(self) -> int:
+        """Checks that were denied."""
+    @property
+    def degraded(self) -> int:
+        """Checks that were decided without the store (they are in `allowed` or `denied` as well)."""
+    @property
+    def keys(self) -> int:
+        """States held now: one for each pair of quota and key that is not at full credit."""
+    @property
+    def bytes(self) -> int:
+        """Memory held for them, in bytes."""
+    @property
+    def expired(self) -> int:
+        """States dropped because they were back at full credit."""
+    @property
+    def evicted(self) -> int:
+        """States dropped early because `max_keys` was reached."""
+    @property
+    def generation(self) -> int:
+        """The generation of the quotas in force."""
+
+class Engine:
+    """
+    Quotas and counters behind a `Limiter`.
+
+    Args:
+        quotas: One mapping of parameters for each quota, in the object form of `parse_quotas`.
+        options: `max_keys`, `clock`, `on_store_error`, `store`.
+    """
+
+    def __new__(cls, quotas: list[Mapping[str, Any]], options: Mapping[str, Any]) -> Self: ...
+    def check(self, key: str | bytes, cost: int = 1, *, lease: str | None = None) -> Decision:
+        """
+        Takes `cost` from every quota if it fits into all of them, otherwise takes nothing.
+
+        Args:
+            key: Who is counted.
+            cost: How much; 0 asks without taking.
+            lease: A 128-bit id in hexadecimal for `concurrent` quotas, made by the caller so that a retried call takes the same slot.
+
+        Returns:
+            The decision. A denial is an answer, not an error.
+
+        Raises:
+            UsageError: The key is empty or no text, or the cost is no whole number from 0 to 2**53.
+        """
+    def allow(self, key: str | bytes, cost: int = 1) -> bool:
+        """
+        The fast path of `check`: takes the same, and answers only whether it did.
+
+        Returns:
+            Whether the request may pass. Slots of a `concurrent` quota taken this way come free only when their lease expires.
+        """
+    def peek(self, key: str | bytes, cost: int = 1) -> Decision:
+        """
+        Answers what `check` would answer, and changes nothing.
+
+        Returns:
+            The decision as it would be; `remaining` is what is left now.
+        """
+    def refund(self, key: str | bytes, decision: Decision, cost: int | None = None) -> int:
+        """
+        Gives back what a decision took, as far as it still counts.
+
+        Args:
+            key: The key of the decision.
+            decision: An allowed decision of this limiter: the receipt.
+            cost: How much to give back; everything when absent.
+
+        Returns:
+            The units accepted. Each unit can be given back once.
+
+        Raises:
+            UsageError: The decision belongs to another key or limiter, was denied, or has less left than asked.
+        """
+    def debit(self, key: str | bytes, cost: int) -> Decision:
+        """
+        Takes `cost` without asking, for work whose price is known only afterwards. May overdraw by `max_debt`.
+
+        Returns:
+            An allowed decision with what is left.
+        """
+    def settle(self, key: str | bytes, decision: Decision, cost: int) -> Decision:
+        """
+        Corrects a reservation to its true cost: refunds what was too much, debits what was missing. Once per decision.
+
+        Returns:
+            An allowed decision with what is left.
+        """
+    def renew(self, key: str | bytes, lease: str | Decision) -> bool:
+        """
+        Extends a lease.
+
+        Returns:
+            False when it was lost: it had expired or was released.
+        """
+    def release(self, key: str | bytes, lease: str | Decision) -> bool:
+        """
+        Gives slots back.
+
+        Returns:
+            False when the lease was unknown, which is no error.
+        """
+    def reset(self, key: str | bytes) -> bool:
+        """
+        Forgets a key: it is at full credit again.
+
+        Returns:
+            Whether anything was known of it.
+        """
+    def load(self, quotas: list[Mapping[str, Any]], transition: str) -> int:
+        """
+        Replaces the quotas for all following decisions, atomically.
+
+        Returns:
+            The new generation.
+        """
+    def stats(self) -> Stats:
+        """
+        Returns:
+            Counters since the limiter was made.
+        """
+    def close(self) -> None:
+        """Frees the counters. Every later call but `close` raises `UsageError`."""
+    @property
+    def closed(self) -> bool:
+        """Whether `close` was called."""
+    @property
+    def lease_ttl(self) -> float | None:
+        """The shortest lease of the `concurrent` quotas in seconds; `None` without one."""
+
+def parse_quotas(text: str) -> list[dict[str, Any]]:
+    """
+    Reads `100/minute burst 20, 5000/hour`.
+
+    Returns:
+        One dictionary of parameters for each quota; only what the text says, durations in nanoseconds.
+
+    Raises:
+        QuotaError: With the character that is wrong and correct examples.
+    """
+
+def format_quota(quota: Mapping[str, Any]) -> str:
+    """
+    Checks a quota in its object form.
+
+    Returns:
+        Its canonical text.
+
+    Raises:
+        QuotaError: A parameter is missing, too large or does not belong to the algorithm.
+    """

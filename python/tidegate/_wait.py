@@ -1,0 +1,253 @@
+"""
+Waiting until admitted: one implementation for callers that block and for callers that await.
+
+`steps` is the implementation. It decides, and yields how long to sleep; `run` and `run_async` only sleep, each in its own way.
+"""
+
+from __future__ import annotations
+
+import math
+from contextlib import closing, suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from tidegate._sleep import now_ns, sleep, sleep_async
+from tidegate._text import seconds
+from tidegate.errors import Denied, UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Generator
+
+    from tidegate import Decision, Limiter
+    from tidegate.testing import ManualClock
+
+    Steps = Generator[int, None, Decision]
+
+# Slots come free when their holders finish, which nobody can foresee: ask again soon at first, then at most twenty times a second.
+POLL_MIN_NS = 1_000_000
+POLL_MAX_NS = 50_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """
+    What is asked of a limiter, and how long it may take.
+
+    Args:
+        limiter: Who is asked.
+        key: Who is counted.
+        cost: How much.
+        lease: The id for `concurrent` quotas.
+        timeout_ns: How long all of it may take; `None` is as long as it takes.
+        is_patient: Whether to wait after a denial. The delay of an admitted request is waited for in any case.
+    """
+
+    limiter: Limiter
+    key: str | bytes
+    cost: int = 1
+    lease: str | None = None
+    timeout_ns: int | None = None
+    is_patient: bool = True
+
+    @classmethod
+    def with_timeout(cls, limiter: Limiter, key: str | bytes, cost: int, timeout: float | None) -> Ask:
+        """
+        As `slot` and `@limit` ask: without a timeout a denial is final.
+
+        Args:
+            limiter: Who is asked.
+            key: Who is counted.
+            cost: How much.
+            timeout: Seconds.
+
+        Returns:
+            The question.
+        """
+        return cls(limiter, key, cost, timeout_ns=timeout_to_ns(timeout), is_patient=timeout is not None)
+
+
+class TooLate(Denied):
+    """
+    A place in the queue of a `leaky_bucket` was offered, was later than the timeout, and was given back.
+    """
+
+    def __init__(self, decision: Decision, wait_ns: int) -> None:
+        super().__init__(decision, f"denied by the timeout: {decision.quota.quota} starts it in {seconds(decision.delay_ns)}")
+        self.retry_after = wait_ns / 1e9
+
+
+def timeout_to_ns(timeout: float | None) -> int | None:
+    """
+    Checks a timeout.
+
+    Args:
+        timeout: Seconds; `None` and infinity mean as long as it takes.
+
+    Returns:
+        Nanoseconds, or `None`.
+
+    Raises:
+        UsageError: It is negative or not a number.
+    """
+    if timeout is None or timeout == math.inf:
+        return None
+    if not timeout >= 0:
+        raise UsageError(f"a timeout is a number of seconds from 0 up, not {timeout!r}")
+    return round(timeout * 1e9)
+
+
+def admit(ask: Ask) -> Decision:
+    """
+    Waits as asked, and insists.
+
+    Args:
+        ask: The question.
+
+    Returns:
+        The decision that admitted it.
+
+    Raises:
+        Denied: It was not admitted in time.
+    """
+    return _insist(run(ask))
+
+
+async def admit_async(ask: Ask) -> Decision:
+    """
+    As `admit`, while other tasks run.
+
+    Args:
+        ask: The question.
+
+    Returns:
+        The decision that admitted it.
+
+    Raises:
+        Denied: It was not admitted in time.
+    """
+    return _insist(await run_async(ask))
+
+
+def run(ask: Ask) -> Decision:
+    """
+    Waits as asked.
+
+    Args:
+        ask: The question.
+
+    Returns:
+        The decision that admitted it, or the last denial.
+
+    Raises:
+        TooLate: Only the delay of a queue did not fit into the timeout.
+    """
+    clock = ask.limiter.clock
+    with closing(steps(ask, clock)) as pauses:
+        try:
+            while True:
+                sleep(next(pauses), clock)
+        except StopIteration as end:
+            decision: Decision = end.value
+            return decision
+
+
+async def run_async(ask: Ask) -> Decision:
+    """
+    As `run`, while other tasks run.
+
+    Args:
+        ask: The question.
+
+    Returns:
+        The decision that admitted it, or the last denial.
+
+    Raises:
+        TooLate: Only the delay of a queue did not fit into the timeout.
+    """
+    clock = ask.limiter.clock
+    with closing(steps(ask, clock)) as pauses:
+        try:
+            while True:
+                await sleep_async(next(pauses), clock)
+        except StopIteration as end:
+            decision: Decision = end.value
+            return decision
+
+
+def steps(ask: Ask, clock: ManualClock | None) -> Steps:
+    """
+    Asks until admitted or in vain.
+
+    Closing it early, as a cancelled task does, gives back what was taken.
+
+    Args:
+        ask: The question.
+        clock: The limiter's clock, if it has one of its own.
+
+    Yields:
+        How long to sleep before the next step, in nanoseconds.
+
+    Returns:
+        The decision that admitted it, or the last denial.
+
+    Raises:
+        TooLate: Only the delay of a queue did not fit into the timeout.
+    """
+    deadline_ns = None if ask.timeout_ns is None else now_ns(clock) + ask.timeout_ns
+    poll_ns = POLL_MIN_NS
+    while True:
+        decision = ask.limiter.check(ask.key, ask.cost, lease=ask.lease)
+        left_ns = None if deadline_ns is None else max(0, deadline_ns - now_ns(clock))
+        if decision.allowed:
+            yield from _delay(ask, decision, left_ns)
+            return decision
+        wait_ns = decision.retry_after_ns
+        if not ask.is_patient or wait_ns is None or left_ns == 0:
+            return decision
+        if decision.retry_is_hint:
+            wait_ns = min(wait_ns, poll_ns) if left_ns is None else min(wait_ns, poll_ns, left_ns)
+            poll_ns = min(2 * poll_ns, POLL_MAX_NS)
+        elif left_ns is not None and wait_ns > left_ns:
+            # The wait is exact, so the same call would be denied until after the deadline: waiting for that would be in vain.
+            return decision
+        yield wait_ns
+
+
+def _delay(ask: Ask, decision: Decision, left_ns: int | None) -> Generator[int]:
+    """
+    Waits for the start that a `leaky_bucket` assigned, or gives it back when that is too late or the caller is gone.
+    """
+    delay_ns = decision.delay_ns
+    if left_ns is not None and delay_ns > left_ns:
+        _give_back(ask, decision)
+        raise TooLate(decision, delay_ns - left_ns)
+    try:
+        while delay_ns > 0:
+            # A slot that is held while its request waits in the queue must not expire before it starts.
+            pause_ns = delay_ns if decision.lease is None else min(delay_ns, _renewal_ns(ask.limiter))
+            yield pause_ns
+            delay_ns -= pause_ns
+            if decision.lease is not None:
+                ask.limiter.renew(ask.key, decision)
+    except BaseException:
+        _give_back(ask, decision)
+        raise
+
+
+def _renewal_ns(limiter: Limiter) -> int:
+    return max(POLL_MIN_NS, round((limiter.lease_ttl or 1) * 1e9 / 3))
+
+
+def _give_back(ask: Ask, decision: Decision) -> None:
+    # The limiter may have been closed while the caller waited, and then there is nothing to give back to.
+    with suppress(UsageError):
+        ask.limiter.refund(ask.key, decision)
+    if decision.lease is not None:
+        with suppress(UsageError):
+            ask.limiter.release(ask.key, decision)
+
+
+def _insist(decision: Decision) -> Decision:
+    if not decision.allowed:
+        raise Denied(decision)
+    return decision

@@ -1,0 +1,320 @@
+"""
+The library's face: a limiter that answers for keys whether they may pass.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from typing import TYPE_CHECKING, Literal, Self, overload
+
+from tidegate._native import Engine, ManualClock
+from tidegate._wait import Ask, TooLate, run, run_async, timeout_to_ns
+from tidegate.decorator import decorate
+from tidegate.errors import ConfigError, Denied, UsageError
+from tidegate.quota import parameters, quotas_of
+from tidegate.slot import Slot, require_slots
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import TracebackType
+    from typing import ParamSpec, TypeVar
+
+    from tidegate._native import Decision
+    from tidegate.decorator import Cost, Key, Limited
+    from tidegate.quota import Quota, Quotas
+
+    P = ParamSpec("P")
+    R = TypeVar("R")
+
+
+class Limiter(Engine):
+    """
+    Decides for each key whether it may pass.
+
+    `check`, `allow`, `peek`, `refund`, `debit`, `settle`, `renew`, `release`, `reset`, `stats` and `close` are compiled; this class adds
+    what is not called a million times a second. A limiter may be used by any number of threads and tasks at once. A forked child has a copy
+    of its own, with the counters as they were.
+
+    ```python
+    limiter = Limiter("10/second, 200/minute")
+    decision = limiter.check("user:42")
+    if not decision:
+        print(decision.retry_after)
+    ```
+
+    Args:
+        quotas: What is allowed: a text such as `10/second, 200/minute`, a `Quota`, a mapping with its parameters, or a sequence of these.
+            A request must fit into all of them, and is charged to all of them or to none.
+        store: Where the counters live. This version knows `memory://`: in this process.
+        max_keys: The most states that are held; when it is reached, those nearest to full credit go first.
+        clock: A clock of your own, for tests.
+        on_store_error: What to answer when the store cannot: `deny` or `allow`.
+
+    Raises:
+        QuotaError: A quota is wrong.
+        ConfigError: The store is not known.
+        UsageError: An argument is wrong.
+    """
+
+    __slots__ = ("__weakref__", "_clock", "_quotas")
+
+    _clock: ManualClock | None
+    _quotas: tuple[Quota, ...]
+
+    def __new__(
+        cls,
+        quotas: Quotas,
+        *,
+        store: str = "memory://",
+        max_keys: int = 10_000_000,
+        clock: ManualClock | None = None,
+        on_store_error: Literal["deny", "allow"] = "deny",
+    ) -> Self:
+        """
+        Builds the limiter; see the class.
+        """
+        _require_memory(store)
+        if clock is not None and not isinstance(clock, ManualClock):
+            raise UsageError(f"the clock is a ManualClock, not {type(clock).__name__}")
+        if isinstance(max_keys, bool) or not isinstance(max_keys, int) or not 1 <= max_keys < 2**63:
+            raise UsageError(f"max_keys is a whole number from 1 up, not {max_keys!r:.40}")
+        found = quotas_of(quotas)
+        options = {"store": store, "max_keys": max_keys, "clock": clock, "on_store_error": on_store_error}
+        self = super().__new__(cls, [parameters(quota) for quota in found], options)
+        self._clock, self._quotas = clock, found
+        return self
+
+    @property
+    def quotas(self) -> tuple[Quota, ...]:
+        """The quotas in force."""
+        return self._quotas
+
+    @property
+    def clock(self) -> ManualClock | None:
+        """The clock that it was given, if any."""
+        return self._clock
+
+    def load(self, quotas: Quotas, *, transition: Literal["safe", "immediate"] = "safe") -> int:  # type: ignore[override]  # takes every form
+        """
+        Replaces the quotas for all following decisions, atomically. A wrong quota is refused and the old ones stay.
+
+        Args:
+            quotas: As for the constructor.
+            transition: What becomes of counters that the new quotas cannot read, because the window or the algorithm changed. `safe`: the
+                old quota still counts for one old window, so that nobody gets both. `immediate`: they start afresh.
+
+        Returns:
+            The new generation.
+        """
+        found = quotas_of(quotas)
+        # Two loads at once must leave `quotas` as the compiled module has them.
+        with _LOADING:
+            generation = super().load([parameters(quota) for quota in found], transition)
+            self._quotas = found
+        return generation
+
+    def reserve(self, key: str | bytes, cost: int) -> Decision:
+        """
+        Takes an estimate of a cost that is known only later: the same as `check`, for a decision that goes to `settle`.
+
+        Args:
+            key: Who is counted.
+            cost: The estimate.
+
+        Returns:
+            The decision.
+        """
+        return self.check(key, cost)
+
+    def check_or_raise(self, key: str | bytes, cost: int = 1, *, lease: str | None = None) -> Decision:
+        """
+        As `check`, with a denial as an exception.
+
+        Args:
+            key: Who is counted.
+            cost: How much.
+            lease: As for `check`.
+
+        Returns:
+            The decision that admitted it.
+
+        Raises:
+            Denied: It may not pass.
+        """
+        decision = self.check(key, cost, lease=lease)
+        if not decision.allowed:
+            raise Denied(decision)
+        return decision
+
+    @overload
+    def wait(self, key: str | bytes, cost: int = 1, *, timeout: None = None) -> Decision: ...
+    @overload
+    def wait(self, key: str | bytes, cost: int = 1, *, timeout: float | None) -> Decision | None: ...
+    def wait(self, key: str | bytes, cost: int = 1, *, timeout: float | None = None) -> Decision | None:
+        """
+        Sleeps until admitted, and as long as a `leaky_bucket` delays the start.
+
+        Waiting in vain is not done. A cost that is never admitted, or not before the timeout, is answered at once. Waiters are not served
+        in the order in which they came, except by a `leaky_bucket`.
+
+        Args:
+            key: Who is counted.
+            cost: How much.
+            timeout: The most seconds until the request can start; by default as long as it takes.
+
+        Returns:
+            The decision that admitted it, or the denial. `None` when a `leaky_bucket` offered only a start after the timeout, which was
+            refunded.
+        """
+        try:
+            return run(Ask(self, key, cost, timeout_ns=timeout_to_ns(timeout)))
+        except TooLate:
+            return None
+
+    @overload
+    async def wait_async(self, key: str | bytes, cost: int = 1, *, timeout: None = None) -> Decision: ...
+    @overload
+    async def wait_async(self, key: str | bytes, cost: int = 1, *, timeout: float | None) -> Decision | None: ...
+    async def wait_async(self, key: str | bytes, cost: int = 1, *, timeout: float | None = None) -> Decision | None:
+        """
+        As `wait`, while other tasks run. Cancelling it during the delay of a `leaky_bucket` gives the place back.
+        """
+        try:
+            return await run_async(Ask(self, key, cost, timeout_ns=timeout_to_ns(timeout)))
+        except TooLate:
+            return None
+
+    def slot(self, key: str | bytes, cost: int = 1, *, timeout: float | None = None) -> Slot:
+        """
+        Holds a slot of a `concurrent` quota while a block runs: `with limiter.slot(key):`, or `async with`.
+
+        Args:
+            key: Who is counted.
+            cost: How many slots.
+            timeout: Seconds to wait for a free one; by default a denial is final, and infinity waits as long as it takes.
+
+        Returns:
+            The slot. Entering it raises `Denied` when there is none in time.
+
+        Raises:
+            UsageError: There is no `concurrent` quota.
+        """
+        require_slots(self)
+        return Slot(Ask.with_timeout(self, key, cost, timeout))
+
+    def limit(self, *, key: Key | None = None, cost: Cost = 1, timeout: float | None = None) -> Callable[[Callable[P, R]], Limited[P, R]]:
+        """
+        Decorates a function, blocking or async, so that each call is checked first.
+
+        With a `concurrent` quota the call holds a slot while it runs; a `leaky_bucket` delays its start.
+
+        Args:
+            key: Who is counted: a text, or a function that makes one from the arguments of the call. Default: the function's full name.
+            cost: How much: a number, or a function that makes one from the arguments.
+            timeout: Seconds to wait for admission; by default a denial is final, and infinity waits as long as it takes.
+
+        Returns:
+            The decorator. Calls of the decorated function raise `Denied` when they are not admitted in time.
+        """
+        return decorate(self, key=key, cost=cost, timeout=timeout)
+
+    async def check_async(self, key: str | bytes, cost: int = 1, *, lease: str | None = None) -> Decision:
+        """
+        As `check`. The memory store never blocks, so this one only fits where an awaitable is wanted.
+        """
+        return self.check(key, cost, lease=lease)
+
+    async def check_or_raise_async(self, key: str | bytes, cost: int = 1, *, lease: str | None = None) -> Decision:
+        """
+        As `check_or_raise`.
+        """
+        return self.check_or_raise(key, cost, lease=lease)
+
+    async def allow_async(self, key: str | bytes, cost: int = 1) -> bool:
+        """
+        As `allow`.
+        """
+        return self.allow(key, cost)
+
+    async def peek_async(self, key: str | bytes, cost: int = 1) -> Decision:
+        """
+        As `peek`.
+        """
+        return self.peek(key, cost)
+
+    async def refund_async(self, key: str | bytes, decision: Decision, cost: int | None = None) -> int:
+        """
+        As `refund`.
+        """
+        return self.refund(key, decision, cost)
+
+    async def debit_async(self, key: str | bytes, cost: int) -> Decision:
+        """
+        As `debit`.
+        """
+        return self.debit(key, cost)
+
+    async def reserve_async(self, key: str | bytes, cost: int) -> Decision:
+        """
+        As `reserve`.
+        """
+        return self.reserve(key, cost)
+
+    async def settle_async(self, key: str | bytes, decision: Decision, cost: int) -> Decision:
+        """
+        As `settle`.
+        """
+        return self.settle(key, decision, cost)
+
+    async def renew_async(self, key: str | bytes, lease: str | Decision) -> bool:
+        """
+        As `renew`.
+        """
+        return self.renew(key, lease)
+
+    async def release_async(self, key: str | bytes, lease: str | Decision) -> bool:
+        """
+        As `release`.
+        """
+        return self.release(key, lease)
+
+    async def reset_async(self, key: str | bytes) -> bool:
+        """
+        As `reset`.
+        """
+        return self.reset(key)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"Limiter({', '.join(map(str, self._quotas))!r})"
+
+
+_LOADING = threading.Lock()
+
+
+def _unlock() -> None:
+    # The thread that held the lock does not exist in a forked child.
+    global _LOADING  # noqa: PLW0603  # one lock for the process
+    _LOADING = threading.Lock()
+
+
+os.register_at_fork(after_in_child=_unlock)
+
+
+def _require_memory(store: str) -> None:
+    if not isinstance(store, str):
+        raise UsageError(f"the store is a text such as memory://, not {type(store).__name__}")
+    # Only the scheme is shown: the rest of an address may hold a password.
+    scheme, separator, rest = store.partition("://")
+    if not separator:
+        raise ConfigError("the store is no address: write memory://")
+    if scheme != "memory":
+        raise ConfigError(f"the store {scheme:.20}:// is not available in this version: write memory://")
+    if rest:
+        raise ConfigError("the memory store takes no address: write memory://")
