@@ -85,7 +85,7 @@ clean: ## Remove everything that was built
 
 # The steps of `setup`. Each leaves a stamp, so that the next run does only what changed.
 
-$(VENV)/.created:
+$(VENV)/.created: | check-rust
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { \
 	  echo 'error: Tidegate needs Python 3.11 or newer, and `$(PYTHON)` is: '"$$($(PYTHON) --version 2>&1)" >&2; \
 	  echo 'hint: install a newer Python, or name one: make setup PYTHON=python3.12' >&2; exit 1; }
@@ -99,9 +99,9 @@ $(VENV)/.requirements: requirements-dev.txt | $(VENV)/.created
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --requirement requirements-dev.txt
 	@touch $@
 
-$(VENV)/.built: $(VENV)/.requirements $(RUST_SOURCES) pyproject.toml | check-rust
+$(VENV)/.built: $(VENV)/.requirements $(RUST_SOURCES) pyproject.toml
 	$(SAY) 'Building the extension (the first time takes a few minutes)'
-	@$(BIN)/maturin develop --release
+	@PIP_QUIET=1 PIP_DISABLE_PIP_VERSION_CHECK=1 $(BIN)/maturin develop --release
 	@touch $@
 
 $(VENV)/.bench: requirements-bench.txt $(VENV)/.built

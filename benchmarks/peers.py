@@ -76,11 +76,10 @@ class Peer:
             return None
 
 
-def _tidegate(quota: Quota, algorithm: str = "gcra", keys_max: int | None = None) -> Calls:
+def _tidegate(quota: Quota, algorithm: str = "gcra", keys_max: int = 10_000_000) -> Calls:
     from tidegate import Limiter
 
-    options = {} if keys_max is None else {"max_keys": keys_max}
-    limiter = Limiter(quota.text(algorithm), **options)
+    limiter = Limiter(quota.text(algorithm), max_keys=keys_max)
     check = limiter.check
 
     def read(key: str) -> tuple[object, ...]:
@@ -211,6 +210,6 @@ EXPIRING = {
 }
 
 
-def tidegate_calls(quota: Quota, algorithm: str, keys_max: int | None = None) -> Calls:
+def tidegate_calls(quota: Quota, algorithm: str, keys_max: int = 10_000_000) -> Calls:
     """Return Tidegate with another algorithm than `gcra`, or with room for more keys."""
     return _tidegate(quota, algorithm, keys_max)

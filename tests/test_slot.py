@@ -11,7 +11,7 @@ import subprocess
 import sys
 import textwrap
 import weakref
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from typing import TYPE_CHECKING
 
 import pytest
@@ -249,6 +249,18 @@ def test_leaving_after_close_is_quiet() -> None:
         limiter.close()
 
     assert not slot.held
+
+
+def test_a_block_admitted_without_the_store_holds_nothing() -> None:
+    """Where the rule is to allow when the store is full, the block runs and leaving it is quiet."""
+    limiter = Limiter("1 concurrent", max_keys=1, on_store_error="allow")
+    slots = [limiter.slot(f"k{index}") for index in range(1_000)]
+
+    with ExitStack() as stack:
+        entered = [stack.enter_context(slot) for slot in slots]
+        states = {(slot.decision.degraded, slot.held) for slot in entered}
+
+    assert {(False, True), (True, False)} == states
 
 
 def test_repr_shows_the_state(clock: ManualClock) -> None:

@@ -6,7 +6,6 @@ All times are whole nanoseconds: a promise such as `retry_after_ns` is exact and
 
 from __future__ import annotations
 
-import asyncio
 import time
 from typing import TYPE_CHECKING
 
@@ -49,6 +48,9 @@ async def sleep_async(nanoseconds: int, clock: ManualClock | None) -> None:
         nanoseconds: How long.
         clock: The limiter's clock, if it has one of its own.
     """
+    # Half of the time to import Tidegate would go into it, and blocking programs never need it.
+    import asyncio  # noqa: PLC0415
+
     if clock is None:
         await asyncio.sleep(nanoseconds / 1e9)
     else:

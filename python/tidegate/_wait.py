@@ -6,7 +6,6 @@ Waiting until admitted: one implementation for callers that block and for caller
 
 from __future__ import annotations
 
-import math
 from contextlib import closing, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -26,6 +25,8 @@ if TYPE_CHECKING:
 # Slots come free when their holders finish, which nobody can foresee: ask again soon at first, then at most twenty times a second.
 POLL_MIN_NS = 1_000_000
 POLL_MAX_NS = 50_000_000
+# Three hundred years, in seconds.
+TIMEOUT_MAX = 10**10
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +70,10 @@ class Ask:
 class TooLate(Denied):
     """
     A place in the queue of a `leaky_bucket` was offered, was later than the timeout, and was given back.
+
+    Args:
+        decision: The decision that offered it.
+        wait_ns: How much too late it was: after this time the same call with the same timeout fits.
     """
 
     def __init__(self, decision: Decision, wait_ns: int) -> None:
@@ -81,7 +86,7 @@ def timeout_to_ns(timeout: float | None) -> int | None:
     Checks a timeout.
 
     Args:
-        timeout: Seconds; `None` and infinity mean as long as it takes.
+        timeout: Seconds; `None`, infinity and what comes near it mean as long as it takes.
 
     Returns:
         Nanoseconds, or `None`.
@@ -89,11 +94,11 @@ def timeout_to_ns(timeout: float | None) -> int | None:
     Raises:
         UsageError: It is negative or not a number.
     """
-    if timeout is None or timeout == math.inf:
+    if timeout is None:
         return None
-    if not timeout >= 0:
-        raise UsageError(f"a timeout is a number of seconds from 0 up, not {timeout!r}")
-    return round(timeout * 1e9)
+    if not isinstance(timeout, int | float) or not timeout >= 0:
+        raise UsageError(f"a timeout is a number of seconds from 0 up, not {timeout!r:.40}")
+    return round(timeout * 1e9) if timeout < TIMEOUT_MAX else None
 
 
 def admit(ask: Ask) -> Decision:

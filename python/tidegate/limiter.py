@@ -77,8 +77,8 @@ class Limiter(Engine):
         _require_memory(store)
         if clock is not None and not isinstance(clock, ManualClock):
             raise UsageError(f"the clock is a ManualClock, not {type(clock).__name__}")
-        if isinstance(max_keys, bool) or not isinstance(max_keys, int) or not 1 <= max_keys < 2**63:
-            raise UsageError(f"max_keys is a whole number from 1 up, not {max_keys!r:.40}")
+        if type(max_keys) is not int or not 1 <= max_keys < 2**63:
+            raise UsageError("max_keys is a whole number from 1 up")
         found = quotas_of(quotas)
         options = {"store": store, "max_keys": max_keys, "clock": clock, "on_store_error": on_store_error}
         self = super().__new__(cls, [parameters(quota) for quota in found], options)
@@ -156,7 +156,7 @@ class Limiter(Engine):
         Sleeps until admitted, and as long as a `leaky_bucket` delays the start.
 
         Waiting in vain is not done. A cost that is never admitted, or not before the timeout, is answered at once. Waiters are not served
-        in the order in which they came, except by a `leaky_bucket`.
+        in the order in which they came, except by a `leaky_bucket`. Slots of a `concurrent` quota stay taken afterwards: see `slot`.
 
         Args:
             key: Who is counted.

@@ -1,17 +1,10 @@
 //! The algorithms, one file each: pure functions of parameters, state, time and cost.
 //!
-//! All of them have the same five verbs, so that [`Meter`](crate::meter::Meter) can put one face over them:
-//!
-//! * `settle` brings a state to `now`: what has left the window goes, and what only a clock that went back can explain is clamped.
-//!   Every other verb expects a settled state.
-//! * `retry_after` is the smallest wait after which the cost is admitted, 0 for now and `None` for never.
-//! * `remaining` and `reset_after` describe what is left.
-//! * `commit` charges without asking, and says where: the [`Receipt`].
-//! * `refund` gives back the part of a charge that still counts.
-//!
-//! A state that is at full credit may be dropped at any time: from `expires_at` on it answers like no state.
+//! All of them are an [`Algorithm`], so that [`Meter`](crate::meter::Meter) can put one face over them. A state that is at full credit may be
+//! dropped at any time: from `expires_at` on it answers like no state.
 
 pub mod concurrency;
+pub mod constant;
 pub mod fixed_window;
 pub mod gcra;
 pub mod leaky_bucket;
@@ -21,7 +14,25 @@ pub mod sliding_window_counter;
 pub mod sliding_window_log;
 pub mod sliding_window_ring;
 
+use std::fmt::Debug;
+
 use crate::time::Ticks;
+
+/// What a request asks of a quota.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Ask {
+    /// How much; 0 asks without taking.
+    pub cost: u64,
+    /// `concurrency`: the id of the lease, 128 bits that the caller made.
+    pub lease: u128,
+}
+
+impl Ask {
+    /// A cost, for quotas without leases.
+    pub fn cost(cost: u64) -> Self {
+        Self { cost, lease: 0 }
+    }
+}
 
 /// Where a charge went, so that a refund can find what is left of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -49,9 +60,59 @@ pub enum Receipt {
     },
     /// `concurrency`: the lease.
     Lease {
-        /// The id its holder made.
-        id: u128,
+        /// The id its holder made. In bytes, because a `u128` would align every receipt to 16.
+        id: [u8; 16],
     },
+}
+
+/// One algorithm with its parameters. Every verb but `settle` expects a settled state.
+pub(crate) trait Algorithm {
+    /// What is remembered of one key.
+    type State: Debug + Clone + PartialEq;
+
+    /// The state of a key that was never seen.
+    fn empty(&self) -> Self::State;
+
+    /// Brings a state to `now`: what has left the window goes, and what only a clock that went back can explain is clamped.
+    fn settle(&self, state: &mut Self::State, now: Ticks);
+
+    /// The smallest wait after which the request is admitted: 0 is now, `None` never.
+    fn retry_after(&self, state: &Self::State, now: Ticks, ask: Ask) -> Option<Ticks>;
+
+    /// How long a request that is admitted now has to wait before it starts.
+    fn delay(&self, _state: &Self::State, _now: Ticks) -> Ticks {
+        0
+    }
+
+    /// The largest cost that is admitted now.
+    fn remaining(&self, state: &Self::State, now: Ticks) -> u64;
+
+    /// The wait until everything is there again.
+    fn reset_after(&self, state: &Self::State, now: Ticks) -> Ticks;
+
+    /// Charges without asking, and says where the charge went.
+    fn commit(&self, state: &mut Self::State, now: Ticks, ask: Ask) -> Receipt;
+
+    /// Gives back the part of a charge that still counts. A receipt of another algorithm gives back nothing: the quota was changed since.
+    fn refund(&self, state: &mut Self::State, now: Ticks, receipt: Receipt, cost: u64);
+
+    /// From here on the state answers like an empty one.
+    fn expires_at(&self, state: &Self::State) -> Ticks;
+
+    /// The state as two numbers, expiry first; `None` when it needs more.
+    fn pack(&self, _state: &Self::State) -> Option<[u64; 2]> {
+        None
+    }
+
+    /// The reverse of `pack`; two zeros are the empty state.
+    fn unpack(&self, _words: [u64; 2]) -> Self::State {
+        self.empty()
+    }
+
+    /// Bytes that the state holds beyond its own size.
+    fn heap_bytes(_state: &Self::State) -> usize {
+        0
+    }
 }
 
 /// What is used after a charge: a debit stops at `bound`, and usage above it (the limit was lowered) is not forgiven.

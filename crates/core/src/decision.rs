@@ -66,6 +66,7 @@ pub struct Verdict {
 
 impl Verdict {
     /// Combines what the quotas said; a request without quotas is allowed.
+    #[inline]
     pub fn new(statuses: Statuses) -> Self {
         // The usual request has one quota, and its share need not be computed.
         let binding = match statuses.len() {

@@ -8,25 +8,25 @@
 //! let meter = Meter::new(&quota, Tick::NANOSECOND, None).unwrap();
 //! let (mut state, now) = (meter.empty(), 1_000_000_000);
 //!
-//! assert_eq!(meter.assess(&mut state, now, Ask::cost(2)).retry_after, Some(0));
-//! meter.commit(&mut state, now, Ask::cost(2));
-//! assert_eq!(meter.assess(&mut state, now, Ask::cost(1)).retry_after, Some(60_000_000_000));
-//! assert_eq!(meter.assess(&mut state, now, Ask::cost(3)).retry_after, None); // never
+//! assert_eq!(meter.decide(&mut state, now, Ask::cost(2)).retry_after, Some(0));
+//! assert_eq!(meter.decide(&mut state, now, Ask::cost(1)).retry_after, Some(60_000_000_000));
+//! assert_eq!(meter.decide(&mut state, now, Ask::cost(3)).retry_after, None); // never
 //! ```
 
 mod compile;
+mod decide;
 mod state;
 
 pub use compile::MeterError;
 pub use state::State;
 
-use state::{Kernel, Usage};
+use decide::Work;
+use state::{Kernel, Stored, Usage, with_kernel, with_state};
 
-use crate::algorithm::Receipt;
+use crate::algorithm::Algorithm as _;
 use crate::algorithm::concurrency::Concurrency;
-use crate::algorithm::fixed_window::FixedWindow;
-use crate::algorithm::sliding_window_counter::SlidingWindowCounter;
-use crate::algorithm::sliding_window_log::SlidingWindowLog;
+pub use crate::algorithm::{Ask, Receipt};
+use crate::decision::Status;
 use crate::mutant::Mutant;
 use crate::time::Ticks;
 
@@ -36,22 +36,6 @@ pub struct Meter {
     kernel: Kernel,
     min_interval: Ticks,
     capacity: Option<u64>,
-}
-
-/// What a request asks of a quota.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Ask {
-    /// How much; 0 asks without taking.
-    pub cost: u64,
-    /// `concurrency`: the id of the lease, 128 bits that the caller made.
-    pub lease: u128,
-}
-
-impl Ask {
-    /// A cost, for quotas without leases.
-    pub fn cost(cost: u64) -> Self {
-        Self { cost, lease: 0 }
-    }
 }
 
 /// Whether a request fits, before it is charged.
@@ -70,6 +54,15 @@ pub struct Left {
     pub remaining: Option<u64>,
     /// The wait until everything is there again.
     pub reset_after: Ticks,
+}
+
+/// A state as small as it can be.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Packed {
+    /// It fits two numbers: see [`Meter::pack`].
+    Words([u64; 2]),
+    /// Anything larger.
+    State(State),
 }
 
 impl Meter {
@@ -94,74 +87,80 @@ impl Meter {
         }
     }
 
-    /// Whether there is nothing to remember: unlimited, or never admitted.
+    /// Whether there is nothing to remember: unlimited, or never admitted. A store must not touch the counters for it, which an earlier
+    /// generation of the quota may have left.
     pub fn is_stateless(&self) -> bool {
-        matches!(self.kernel, Kernel::Unlimited | Kernel::Closed)
+        matches!(self.kernel, Kernel::Unlimited(_) | Kernel::Closed(_))
     }
 
-    /// Settles the state and answers whether `ask` fits into it. Charges nothing.
+    /// The state of a key that was never seen.
+    pub fn empty(&self) -> State {
+        self.unpack([0, 0])
+    }
+
+    /// Settles the state, charges it if `ask` fits, and says what is left.
     ///
     /// Settling is not a charge: it drops what no longer counts, and clamps what only a clock that went back can explain. Keep the settled
     /// state even when the request is denied, otherwise the waiting time it was told would not come true after such a step.
+    pub fn decide(&self, state: &mut State, now: Ticks, ask: Ask) -> Status {
+        let State { usage, last_admitted } = state;
+        with_state!(self, usage, |kernel, usage| Work { meter: self, kernel, usage, last_admitted, now }.decide(ask))
+    }
+
+    /// The same for a packed state, in one step.
+    pub fn decide_packed(&self, words: [u64; 2], now: Ticks, ask: Ask) -> (Status, Packed) {
+        with_kernel!(self, |kernel| {
+            let (mut usage, mut last_admitted) = (kernel.unpack(words), None);
+            let status = Work { meter: self, kernel, usage: &mut usage, last_admitted: &mut last_admitted, now }.decide(ask);
+            (status, pack(kernel, usage, last_admitted))
+        })
+    }
+
+    /// Settles the state and answers whether `ask` fits into it. Charges nothing: the first half of `decide`.
     pub fn assess(&self, state: &mut State, now: Ticks, ask: Ask) -> Assessment {
-        self.settle(state, now);
-        let retry_after = self.kernel_retry_after(state, now, ask).map(|wait| wait.max(self.gap_left(state, now)));
-        if Mutant::ChargesDenied.is_active() && retry_after != Some(0) {
-            self.commit(state, now, ask);
-        }
-        let delay = match (&self.kernel, &state.usage) {
-            (Kernel::LeakyBucket(kernel), Usage::Arrival(arrival)) => kernel.delay(arrival, now),
-            _ => 0,
-        };
-        Assessment { retry_after, delay }
+        let State { usage, last_admitted } = state;
+        with_state!(self, usage, |kernel, usage| {
+            let mut work = Work { meter: self, kernel, usage, last_admitted, now };
+            work.settle();
+            let retry_after = work.retry_after(ask);
+            if Mutant::ChargesDenied.is_active() && retry_after != Some(0) {
+                work.commit(ask);
+            }
+            Assessment { retry_after, delay: kernel.delay(work.usage, now) }
+        })
+    }
+
+    /// Charges a settled state for an admitted request: the second half of `decide`.
+    pub fn commit(&self, state: &mut State, now: Ticks, ask: Ask) -> Receipt {
+        let State { usage, last_admitted } = state;
+        with_state!(self, usage, |kernel, usage| Work { meter: self, kernel, usage, last_admitted, now }.commit(ask))
     }
 
     /// What is left in a settled state.
     pub fn left(&self, state: &State, now: Ticks) -> Left {
-        let gap = self.gap_left(state, now);
-        let Left { remaining, reset_after } = self.kernel_left(state, now);
-        Left { remaining: if gap > 0 { remaining.map(|_| 0) } else { remaining }, reset_after: reset_after.max(gap) }
+        let State { usage, last_admitted } = state;
+        with_state!(self, usage, |kernel, usage| decide::left(self, kernel, usage, *last_admitted, now))
     }
 
-    /// Charges a settled state for an admitted request.
-    pub fn commit(&self, state: &mut State, now: Ticks, ask: Ask) -> Receipt {
-        if self.min_interval > 0 {
-            state.last_admitted = Some(now);
-        }
-        self.kernel_commit(state, now, ask)
-    }
-
-    /// Charges without asking and without counting as a request; stops at the quota's `max_debt`. Leases cannot be owed.
+    /// Charges without asking and without counting as a request; stops at the quota's `max_debt`. Slots cannot be owed.
     pub fn debit(&self, state: &mut State, now: Ticks, cost: u64) {
         self.settle(state, now);
-        if !matches!(self.kernel, Kernel::Concurrency(_)) {
-            self.kernel_commit(state, now, Ask::cost(cost));
+        if !self.retry_is_hint() {
+            with_state!(self, &mut state.usage, |kernel, usage| kernel.commit(usage, now, Ask::cost(cost)));
         }
     }
 
-    /// Gives back what still counts of a charge. Leases are not touched: they are released.
+    /// Gives back what still counts of a charge. Slots are not touched: they are released.
     pub fn refund(&self, state: &mut State, now: Ticks, receipt: Receipt, cost: u64) {
         self.settle(state, now);
-        match (&self.kernel, &mut state.usage, receipt) {
-            (Kernel::Gcra(kernel), Usage::Arrival(s), Receipt::Arrival(charged)) => kernel.refund(s, now, charged, cost),
-            (Kernel::LeakyBucket(kernel), Usage::Arrival(s), Receipt::Arrival(charged)) => kernel.refund(s, now, charged, cost),
-            (Kernel::FixedWindow(_), Usage::Count(s), Receipt::Window { id }) => FixedWindow::refund(s, id, cost),
-            (Kernel::Counter(_), Usage::TwoBuckets(s), Receipt::Window { id }) => SlidingWindowCounter::refund(s, id, cost),
-            (Kernel::Ring(kernel), Usage::Ring(s), Receipt::Window { id }) => kernel.refund(s, id, cost),
-            (Kernel::SlidingWindow(kernel), Usage::BoundedLog(s), Receipt::Stamp { at, clamps }) => {
-                kernel.refund(s, now, at, clamps, cost);
-            }
-            (Kernel::Log(_), Usage::Log(s), Receipt::Entry { sequence }) => SlidingWindowLog::refund(s, sequence, cost),
-            // A receipt of another algorithm: the quota was changed since, and nothing of the charge is in this state.
-            _ => {}
-        }
+        with_state!(self, &mut state.usage, |kernel, usage| kernel.refund(usage, now, receipt, cost));
     }
 
     /// Extends a lease; `false` when it is lost.
     pub fn renew(&self, state: &mut State, now: Ticks, lease: u128) -> bool {
         self.settle(state, now);
         match (&self.kernel, &mut state.usage) {
-            (Kernel::Concurrency(kernel), Usage::Leases(leases)) => kernel.renew(leases, now, lease),
+            (Kernel::Concurrency(kernel), Usage::Concurrency(leases)) => kernel.renew(leases, now, lease),
             _ => false,
         }
     }
@@ -170,7 +169,7 @@ impl Meter {
     pub fn release(&self, state: &mut State, now: Ticks, lease: u128) -> bool {
         self.settle(state, now);
         match &mut state.usage {
-            Usage::Leases(leases) => Concurrency::release(leases, lease),
+            Usage::Concurrency(leases) => Concurrency::release(leases, lease),
             _ => false,
         }
     }
@@ -178,93 +177,37 @@ impl Meter {
     /// From here on the state answers like [`empty`](Self::empty) and may be dropped.
     pub fn expires_at(&self, state: &State) -> Ticks {
         let gap_end = state.last_admitted.map_or(0, |last| last + self.min_interval);
-        let usage = match (&self.kernel, &state.usage) {
-            (_, Usage::Arrival(arrival)) => arrival.expires_at(),
-            (_, Usage::Count(count)) => count.end,
-            (Kernel::Counter(kernel), Usage::TwoBuckets(s)) => kernel.expires_at(s),
-            (Kernel::Ring(kernel), Usage::Ring(s)) => kernel.expires_at(s),
-            (Kernel::SlidingWindow(kernel), Usage::BoundedLog(s)) => kernel.expires_at(s),
-            (Kernel::Log(kernel), Usage::Log(s)) => kernel.expires_at(s),
-            (_, Usage::Leases(leases)) => Concurrency::expires_at(leases),
-            _ => 0,
-        };
+        let expires_at = with_state!(self, &state.usage, |kernel, usage| kernel.expires_at(usage));
         if Mutant::ExpiryFromCreation.is_active() {
-            return usage - usage / 1_000;
+            return expires_at - expires_at / 1_000;
         }
-        usage.max(gap_end)
+        expires_at.max(gap_end)
+    }
+
+    /// The state as two numbers, for stores that keep small states inline; `None` when it needs more.
+    ///
+    /// The first number is when the state may be dropped, so a store can sweep without knowing the quota. Two zeros are the empty state.
+    pub fn pack(&self, state: &State) -> Option<[u64; 2]> {
+        with_state!(self, &state.usage, |kernel, usage| kernel.pack(usage)).filter(|_| state.last_admitted.is_none())
+    }
+
+    /// The reverse of [`pack`](Self::pack), with a meter of the same algorithm and window.
+    pub fn unpack(&self, words: [u64; 2]) -> State {
+        fn state<A: Stored>(kernel: &A, words: [u64; 2]) -> State {
+            State { usage: A::usage(kernel.unpack(words)), last_admitted: None }
+        }
+        with_kernel!(self, |kernel| state(kernel, words))
     }
 
     fn settle(&self, state: &mut State, now: Ticks) {
-        // A gap that began in the future began now: the clock went back.
-        state.last_admitted = state.last_admitted.map(|last| last.min(now));
-        match (&self.kernel, &mut state.usage) {
-            (Kernel::Gcra(kernel), Usage::Arrival(s)) => kernel.settle(s, now),
-            (Kernel::LeakyBucket(kernel), Usage::Arrival(s)) => kernel.settle(s, now),
-            (Kernel::FixedWindow(kernel), Usage::Count(s)) => kernel.settle(s, now),
-            (Kernel::Counter(kernel), Usage::TwoBuckets(s)) => kernel.settle(s, now),
-            (Kernel::Ring(kernel), Usage::Ring(s)) => kernel.settle(s, now),
-            (Kernel::SlidingWindow(kernel), Usage::BoundedLog(s)) => kernel.settle(s, now),
-            (Kernel::Log(kernel), Usage::Log(s)) => kernel.settle(s, now),
-            (Kernel::Concurrency(_), Usage::Leases(s)) => Concurrency::settle(s, now),
-            _ => {}
-        }
+        let State { usage, last_admitted } = state;
+        with_state!(self, usage, |kernel, usage| Work { meter: self, kernel, usage, last_admitted, now }.settle());
     }
+}
 
-    fn gap_left(&self, state: &State, now: Ticks) -> Ticks {
-        state.last_admitted.map_or(0, |last| (last + self.min_interval).saturating_sub(now))
-    }
-
-    fn kernel_retry_after(&self, state: &State, now: Ticks, ask: Ask) -> Option<Ticks> {
-        let cost = ask.cost;
-        let retry_after = match (&self.kernel, &state.usage) {
-            (Kernel::Unlimited, _) => Some(0),
-            (Kernel::Gcra(kernel), Usage::Arrival(s)) => kernel.retry_after(s, now, cost),
-            (Kernel::LeakyBucket(kernel), Usage::Arrival(s)) => kernel.retry_after(s, now, cost),
-            (Kernel::FixedWindow(kernel), Usage::Count(s)) => kernel.retry_after(s, now, cost),
-            (Kernel::Counter(kernel), Usage::TwoBuckets(s)) => kernel.retry_after(s, now, cost),
-            (Kernel::Ring(kernel), Usage::Ring(s)) => kernel.retry_after(s, now, cost),
-            (Kernel::SlidingWindow(kernel), Usage::BoundedLog(s)) => kernel.retry_after(s, now, cost),
-            (Kernel::Log(kernel), Usage::Log(s)) => kernel.retry_after(s, now, cost),
-            (Kernel::Concurrency(kernel), Usage::Leases(s)) => kernel.retry_after(s, now, cost, ask.lease),
-            _ => None,
-        };
-        match retry_after {
-            None if Mutant::LimitZeroAdmits.is_active() && matches!(self.kernel, Kernel::Closed) => Some(0),
-            None if Mutant::NeverIsNotSaid.is_active() && cost > 1 => self.kernel_retry_after(state, now, Ask { cost: 1, ..ask }),
-            Some(1..) if Mutant::RetryIgnoresCost.is_active() && cost > 1 => {
-                self.kernel_retry_after(state, now, Ask { cost: 1, ..ask }).map(|wait| wait.max(1))
-            }
-            _ => retry_after,
-        }
-    }
-
-    fn kernel_left(&self, state: &State, now: Ticks) -> Left {
-        let (remaining, reset_after) = match (&self.kernel, &state.usage) {
-            (Kernel::Unlimited, _) => return Left { remaining: None, reset_after: 0 },
-            (Kernel::Gcra(kernel), Usage::Arrival(s)) => (kernel.remaining(s, now), kernel.reset_after(s, now)),
-            (Kernel::LeakyBucket(kernel), Usage::Arrival(s)) => (kernel.remaining(s, now), kernel.reset_after(s, now)),
-            (Kernel::FixedWindow(kernel), Usage::Count(s)) => (kernel.remaining(s), FixedWindow::reset_after(s, now)),
-            (Kernel::Counter(kernel), Usage::TwoBuckets(s)) => (kernel.remaining(s, now), kernel.reset_after(s, now)),
-            (Kernel::Ring(kernel), Usage::Ring(s)) => (kernel.remaining(s, now), kernel.reset_after(s, now)),
-            (Kernel::SlidingWindow(kernel), Usage::BoundedLog(s)) => (kernel.remaining(s), kernel.reset_after(s, now)),
-            (Kernel::Log(kernel), Usage::Log(s)) => (kernel.remaining(s), kernel.reset_after(s, now)),
-            (Kernel::Concurrency(kernel), Usage::Leases(s)) => (kernel.remaining(s), Concurrency::reset_after(s, now)),
-            _ => (0, 0),
-        };
-        Left { remaining: Some(remaining), reset_after }
-    }
-
-    fn kernel_commit(&self, state: &mut State, now: Ticks, ask: Ask) -> Receipt {
-        match (&self.kernel, &mut state.usage) {
-            (Kernel::Gcra(kernel), Usage::Arrival(s)) => kernel.commit(s, now, ask.cost),
-            (Kernel::LeakyBucket(kernel), Usage::Arrival(s)) => kernel.commit(s, now, ask.cost),
-            (Kernel::FixedWindow(kernel), Usage::Count(s)) => kernel.commit(s, now, ask.cost),
-            (Kernel::Counter(kernel), Usage::TwoBuckets(s)) => kernel.commit(s, ask.cost),
-            (Kernel::Ring(kernel), Usage::Ring(s)) => kernel.commit(s, now, ask.cost),
-            (Kernel::SlidingWindow(kernel), Usage::BoundedLog(s)) => kernel.commit(s, now, ask.cost),
-            (Kernel::Log(kernel), Usage::Log(s)) => kernel.commit(s, now, ask.cost),
-            (Kernel::Concurrency(kernel), Usage::Leases(s)) => kernel.commit(s, now, ask.cost, ask.lease),
-            _ => Receipt::Nothing,
-        }
+fn pack<A: Stored>(kernel: &A, usage: A::State, last_admitted: Option<Ticks>) -> Packed {
+    match kernel.pack(&usage).filter(|_| last_admitted.is_none()) {
+        Some(words) => Packed::Words(words),
+        None => Packed::State(State { usage: A::usage(usage), last_admitted }),
     }
 }

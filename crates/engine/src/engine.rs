@@ -122,7 +122,7 @@ impl Engine {
         let key = self.key(key, cost)?;
         let plan = self.plan.load_full();
         let lease = plan.lease_ttl_ns().map(|_| lease.unwrap_or_else(random_id));
-        let outcome = self.store.check(&charges(&plan, key, Ask { cost, lease: lease.unwrap_or(0) }));
+        let outcome = self.store_check(&plan, key, Ask { cost, lease: lease.unwrap_or(0) });
         let decision = self.decision(plan, Origin::Check, key, cost, outcome);
         let is_taken = decision.degraded.is_none() && decision.is_allowed() && cost > 0;
         Ok(Decision {
@@ -140,7 +140,7 @@ impl Engine {
         let key = self.key(key, cost)?;
         let plan = self.plan.load();
         let lease = plan.lease_ttl_ns().map_or(0, |_| random_id());
-        match self.store.check(&charges(&plan, key, Ask { cost, lease })) {
+        match self.store_check(&plan, key, Ask { cost, lease }) {
             Ok(verdict) => Ok(verdict.is_allowed()),
             Err(_) => Ok(self.without_store()),
         }
@@ -265,6 +265,15 @@ impl Engine {
             store: StoreStats { allowed: store.allowed + allowed, denied: store.denied + denied, ..store },
             degraded: allowed + denied,
             generation: self.plan.load().generation(),
+        }
+    }
+
+    #[inline]
+    fn store_check(&self, plan: &Plan, key: Digest, ask: Ask) -> Result<Verdict, StoreError> {
+        match plan.quotas() {
+            // Most requests have one quota, and need no list of charges.
+            [planned] => self.store.check(&[charge(planned, key, ask)]),
+            _ => self.store.check(&charges(plan, key, ask)),
         }
     }
 

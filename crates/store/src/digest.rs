@@ -4,10 +4,9 @@
 //! attacker cannot aim. No store ever sees the key itself.
 
 use std::fmt;
-use std::hash::Hasher as _;
 use std::ops::BitXor;
 
-use siphasher::sip128::{Hasher128 as _, SipHasher13};
+use siphasher::sip128::SipHasher13;
 
 /// The digest of a key.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Default)]
@@ -48,9 +47,7 @@ impl Digester {
 
     /// The digest of these bytes.
     pub fn digest(&self, bytes: &[u8]) -> Digest {
-        let mut hasher = self.hasher;
-        hasher.write(bytes);
-        let hash = hasher.finish128();
+        let hash = self.hasher.hash(bytes);
         Digest([hash.h1, hash.h2])
     }
 }

@@ -14,12 +14,12 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use parking_lot::{Mutex, MutexGuard};
 use smallvec::SmallVec;
 use tidegate_core::algorithm::Receipt;
-use tidegate_core::decision::{Status, Verdict};
+use tidegate_core::decision::{Status, Statuses, Verdict};
 use tidegate_core::meter::{Assessment, State};
 use tidegate_core::mutant::Mutant;
 use tidegate_core::time::{Tick, Ticks};
 
-use self::shard::{Shard, Visit};
+use self::shard::{Shard, Visit, is_limiting};
 use crate::clock::Clock;
 use crate::digest::Digest;
 use crate::store::{Charge, Store, StoreError, StoreStats};
@@ -78,43 +78,45 @@ impl MemoryStore {
     }
 
     /// Decides and, if all have room, charges several quotas: first look at all, then write all.
-    fn check_all(charges: &[Charge<'_>], locked: &mut Locked<'_>, now: Ticks) -> Result<Verdict, StoreError> {
+    ///
+    /// Also returns the time if a sweep is due.
+    fn check_all(&self, charges: &[Charge<'_>]) -> Result<(Statuses, Option<Ticks>), StoreError> {
+        let mut locked = self.lock(charges);
+        // Read under the lock: time must not go back between two charges of one key.
+        let now = self.clock.now();
         let mut assessed: SmallVec<[(usize, Assessment); 4]> = SmallVec::new();
         let mut is_allowed = true;
         for (index, charge) in in_force(charges, now) {
-            let assessment = shard_of(locked, charge.key).visit(charge.key ^ charge.namespace, charge.meter, now, |state| {
-                let assessment = charge.meter.assess(state, now, charge.ask);
-                (assessment, Visit::Leave { limiting: assessment.retry_after != Some(0) })
-            })?;
+            let assessment =
+                shard_of(&mut locked, charge.key).visit(charge.key ^ charge.namespace, charge.meter, now, |state| {
+                    let assessment = charge.meter.assess(state, now, charge.ask);
+                    (assessment, Visit::Leave { limiting: assessment.retry_after != Some(0) })
+                })?;
             is_allowed &= assessment.retry_after == Some(0);
             assessed.push((index, assessment));
         }
         if is_allowed {
-            make_room(charges, locked, now)?;
+            make_room(charges, &mut locked, now)?;
         }
         let statuses = assessed.into_iter().map(|(index, assessment)| {
             let charge = &charges[index];
-            shard_of(locked, charge.key).visit(charge.key ^ charge.namespace, charge.meter, now, |state| {
-                // After a denial nothing is written; the second look only reports what is left.
-                let is_charged = is_allowed && !charge.meter.is_stateless();
-                let receipt = if is_charged { charge.meter.commit(state, now, charge.ask) } else { Receipt::Nothing };
-                let status = status(charge, index, assessment, receipt, state, now);
-                (status, visit(&status, is_charged))
-            })
+            // After a denial nothing is charged; the second look only reports what is left.
+            let act = |state: &mut State| charge_one(charge, index, assessment, is_allowed, state, now);
+            shard_of(&mut locked, charge.key).visit(charge.key ^ charge.namespace, charge.meter, now, act)
         });
-        Ok(Verdict::new(statuses.collect::<Result<_, _>>()?))
+        let statuses = statuses.collect::<Result<_, _>>()?;
+        let is_due = locked.first_mut().is_some_and(|(_, shard)| shard.count(is_allowed) % SWEEP_EVERY == 0);
+        Ok((statuses, is_due.then_some(now)))
     }
 
-    /// The same for one quota, with one look-up.
-    fn check_one(charge: &Charge<'_>, shard: &mut Shard, now: Ticks) -> Result<Verdict, StoreError> {
-        let status = shard.visit(charge.key ^ charge.namespace, charge.meter, now, |state| {
-            let assessment = charge.meter.assess(state, now, charge.ask);
-            let is_charged = assessment.retry_after == Some(0) && !charge.meter.is_stateless();
-            let receipt = if is_charged { charge.meter.commit(state, now, charge.ask) } else { Receipt::Nothing };
-            let status = status(charge, 0, assessment, receipt, state, now);
-            (status, visit(&status, is_charged))
-        })?;
-        Ok(Verdict::new(SmallVec::from_buf([status])))
+    /// The same for one quota, with one lock and one look-up.
+    #[inline]
+    fn check_one(&self, charge: &Charge<'_>) -> Result<(Statuses, Option<Ticks>), StoreError> {
+        let mut shard = self.shards[shard_index(charge.key)].0.lock();
+        let now = self.clock.now();
+        let status = shard.decide(charge.key ^ charge.namespace, charge.meter, now, charge.ask)?;
+        let is_due = shard.count(status.is_allowed()) % SWEEP_EVERY == 0;
+        Ok((SmallVec::from_buf([status]), is_due.then_some(now)))
     }
 
     /// Sweeps the next shard in turn, unless somebody is using it.
@@ -142,19 +144,14 @@ impl Store for MemoryStore {
         if Mutant::ReadModifyWrite.is_active() && self.peek(charges)?.is_allowed() {
             return self.debit(charges);
         }
-        let mut locked = self.lock(charges);
-        // Read under the lock: time must not go back between two charges of one key.
-        let now = self.clock.now();
-        let verdict = match (charges, locked.first_mut()) {
-            ([charge], Some((_, shard))) if charge.until.is_none() => Self::check_one(charge, shard, now)?,
-            _ => Self::check_all(charges, &mut locked, now)?,
+        let (statuses, sweep_at) = match charges {
+            [charge] if charge.until.is_none() && !charge.meter.is_stateless() => self.check_one(charge)?,
+            _ => self.check_all(charges)?,
         };
-        let is_due = locked.first_mut().is_some_and(|(_, shard)| shard.count(verdict.is_allowed()) % SWEEP_EVERY == 0);
-        drop(locked);
-        if is_due {
+        if let Some(now) = sweep_at {
             self.sweep(now);
         }
-        Ok(verdict)
+        Ok(Verdict::new(statuses))
     }
 
     fn peek(&self, charges: &[Charge<'_>]) -> Result<Verdict, StoreError> {
@@ -248,8 +245,23 @@ fn shard_of<'a>(locked: &'a mut Locked<'_>, key: Digest) -> &'a mut Shard {
     shard
 }
 
+/// Charges one quota if the request as a whole is allowed, and reports what is left.
+fn charge_one(
+    charge: &Charge<'_>,
+    index: usize,
+    assessment: Assessment,
+    is_allowed: bool,
+    state: &mut State,
+    now: Ticks,
+) -> (Status, Visit) {
+    let is_charged = is_allowed && !charge.meter.is_stateless();
+    let receipt = if is_charged { charge.meter.commit(state, now, charge.ask) } else { Receipt::Nothing };
+    let status = status(charge, index, assessment, receipt, state, now);
+    (status, visit(&status, is_charged))
+}
+
 fn visit(status: &Status, is_charged: bool) -> Visit {
-    let limiting = !status.is_allowed() || status.remaining == Some(0);
+    let limiting = is_limiting(status);
     if is_charged { Visit::Keep { limiting } } else { Visit::Leave { limiting } }
 }
 

@@ -32,7 +32,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::Receipt;
+use super::{Algorithm, Ask, Receipt};
 use crate::mutant::Mutant;
 use crate::time::Ticks;
 
@@ -60,21 +60,27 @@ struct Lease {
     expires_at: Ticks,
 }
 
-impl Concurrency {
+impl Algorithm for Concurrency {
+    type State = Leases;
+
+    fn empty(&self) -> Leases {
+        Leases::default()
+    }
+
     /// Drops the leases that have expired.
-    pub(crate) fn settle(state: &mut Leases, now: Ticks) {
+    fn settle(&self, state: &mut Leases, now: Ticks) {
         while let Some(&(_, id)) = state.by_expiry.first().filter(|&&(expires_at, _)| expires_at <= now) {
             state.remove(id);
         }
     }
 
     /// An upper estimate: until enough leases have expired, if nobody renews or releases.
-    pub(crate) fn retry_after(&self, state: &Leases, now: Ticks, cost: u64, id: u128) -> Option<Ticks> {
+    fn retry_after(&self, state: &Leases, now: Ticks, Ask { cost, lease }: Ask) -> Option<Ticks> {
         if cost > self.limit {
             return None;
         }
         let mut used = state.used;
-        if used + cost <= self.limit || state.held.contains_key(&short(id)) {
+        if used + cost <= self.limit || state.held.contains_key(&short(lease)) {
             return Some(0);
         }
         for &(expires_at, id) in &state.by_expiry {
@@ -86,23 +92,37 @@ impl Concurrency {
         unreachable!("without leases a cost of at most the limit is admitted")
     }
 
-    pub(crate) fn remaining(&self, state: &Leases) -> u64 {
+    fn remaining(&self, state: &Leases, _now: Ticks) -> u64 {
         self.limit.saturating_sub(state.used)
     }
 
-    pub(crate) fn reset_after(state: &Leases, now: Ticks) -> Ticks {
-        Self::expires_at(state).saturating_sub(now)
+    fn reset_after(&self, state: &Leases, now: Ticks) -> Ticks {
+        self.expires_at(state).saturating_sub(now)
     }
 
     /// Adds a lease; one with the same id is renewed and keeps its weight.
-    pub(crate) fn commit(&self, state: &mut Leases, now: Ticks, cost: u64, id: u128) -> Receipt {
-        let id = short(id);
+    fn commit(&self, state: &mut Leases, now: Ticks, Ask { cost, lease }: Ask) -> Receipt {
+        let id = short(lease);
         if !self.renew(state, now, id) {
             state.insert(id, Lease { weight: cost, expires_at: now + self.ttl });
         }
-        Receipt::Lease { id }
+        Receipt::Lease { id: id.to_le_bytes() }
     }
 
+    fn expires_at(&self, state: &Leases) -> Ticks {
+        state.by_expiry.last().map_or(0, |&(expires_at, _)| expires_at)
+    }
+
+    /// Slots are released, not refunded: part of a lease cannot be given back.
+    fn refund(&self, _state: &mut Leases, _now: Ticks, _receipt: Receipt, _cost: u64) {}
+
+    /// An estimate: a B-tree node is filled to about two thirds.
+    fn heap_bytes(state: &Leases) -> usize {
+        state.held.len() * (size_of::<(u128, Lease)>() + size_of::<(Ticks, u128)>()) * 3 / 2
+    }
+}
+
+impl Concurrency {
     /// Extends a lease; `false` when it is gone and its holder must stop.
     pub(crate) fn renew(&self, state: &mut Leases, now: Ticks, id: u128) -> bool {
         if Mutant::LeaseFromStart.is_active() {
@@ -119,18 +139,9 @@ impl Concurrency {
     pub(crate) fn release(state: &mut Leases, id: u128) -> bool {
         state.remove(short(id)).is_some()
     }
-
-    pub(crate) fn expires_at(state: &Leases) -> Ticks {
-        state.by_expiry.last().map_or(0, |&(expires_at, _)| expires_at)
-    }
 }
 
 impl Leases {
-    /// Heap bytes held, estimated: a B-tree node is filled to about two thirds.
-    pub(crate) fn heap_bytes(&self) -> usize {
-        self.held.len() * (size_of::<(u128, Lease)>() + size_of::<(Ticks, u128)>()) * 3 / 2
-    }
-
     fn insert(&mut self, id: u128, lease: Lease) {
         self.used += lease.weight;
         self.by_expiry.insert((lease.expires_at, id));

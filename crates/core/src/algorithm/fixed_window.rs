@@ -33,7 +33,7 @@
 
 use std::sync::Arc;
 
-use super::{Receipt, charged};
+use super::{Algorithm, Ask, Receipt, charged};
 use crate::mutant::Mutant;
 use crate::time::{Calendar, Ticks};
 
@@ -66,9 +66,16 @@ pub struct Count {
     pub used: u64,
 }
 
-impl FixedWindow {
+impl Algorithm for FixedWindow {
+    type State = Count;
+
+    fn empty(&self) -> Count {
+        Count::default()
+    }
+
     /// Starts a new count in a new window. If the clock went back to an earlier window, what was used is counted there.
-    pub(crate) fn settle(&self, state: &mut Count, now: Ticks) {
+    #[inline]
+    fn settle(&self, state: &mut Count, now: Ticks) {
         let end = self.end_of(now);
         if state.end < end && !(Mutant::WindowRenewedOnUse.is_active() && now < state.end) {
             *state = Count { end, used: 0 };
@@ -77,7 +84,8 @@ impl FixedWindow {
         }
     }
 
-    pub(crate) fn retry_after(&self, state: &Count, now: Ticks, cost: u64) -> Option<Ticks> {
+    #[inline]
+    fn retry_after(&self, state: &Count, now: Ticks, Ask { cost, .. }: Ask) -> Option<Ticks> {
         match cost {
             _ if cost > self.limit => None,
             _ if state.used + cost <= self.limit => Some(0),
@@ -85,15 +93,18 @@ impl FixedWindow {
         }
     }
 
-    pub(crate) fn remaining(&self, state: &Count) -> u64 {
+    #[inline]
+    fn remaining(&self, state: &Count, _now: Ticks) -> u64 {
         self.limit.saturating_sub(state.used)
     }
 
-    pub(crate) fn reset_after(state: &Count, now: Ticks) -> Ticks {
+    #[inline]
+    fn reset_after(&self, state: &Count, now: Ticks) -> Ticks {
         if state.used == 0 { 0 } else { state.end - now }
     }
 
-    pub(crate) fn commit(&self, state: &mut Count, now: Ticks, cost: u64) -> Receipt {
+    #[inline]
+    fn commit(&self, state: &mut Count, now: Ticks, Ask { cost, .. }: Ask) -> Receipt {
         state.used = charged(state.used, cost, self.limit + self.max_debt);
         if let (true, Span::Epoch(window)) = (Mutant::WindowRenewedOnUse.is_active(), &self.span) {
             state.end = now + window;
@@ -102,12 +113,28 @@ impl FixedWindow {
     }
 
     /// Gives back only into the window that was charged: later ones never saw the charge.
-    pub(crate) fn refund(state: &mut Count, charged_end: Ticks, cost: u64) {
-        if state.end == charged_end || Mutant::RefundAfterExpiry.is_active() {
+    fn refund(&self, state: &mut Count, _now: Ticks, receipt: Receipt, cost: u64) {
+        if receipt == (Receipt::Window { id: state.end }) || Mutant::RefundAfterExpiry.is_active() {
             state.used = state.used.saturating_sub(cost);
         }
     }
 
+    fn expires_at(&self, state: &Count) -> Ticks {
+        state.end
+    }
+
+    #[inline]
+    fn pack(&self, state: &Count) -> Option<[u64; 2]> {
+        Some([state.end, state.used])
+    }
+
+    #[inline]
+    fn unpack(&self, [end, used]: [u64; 2]) -> Count {
+        Count { end, used }
+    }
+}
+
+impl FixedWindow {
     fn end_of(&self, now: Ticks) -> Ticks {
         match &self.span {
             Span::Epoch(window) => now - now % window + window,

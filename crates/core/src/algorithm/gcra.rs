@@ -33,8 +33,8 @@
 //!
 //! **Reference**: ITU-T I.371, generic cell rate algorithm; `algorithms.md` §1.6.
 
-use super::Receipt;
 use super::rate::{Arrival, Rate};
+use super::{Algorithm, Ask, Receipt};
 use crate::mutant::Mutant;
 use crate::time::Ticks;
 
@@ -43,52 +43,85 @@ use crate::time::Ticks;
 pub struct Gcra {
     /// How fast units are earned.
     pub rate: Rate,
-    /// The most units at once, at least 1.
-    pub burst: u64,
-    /// How far a debit may overdraw, in units.
-    pub max_debt: u64,
+    /// B: the most units at once, at least 1.
+    burst: u64,
+    /// B * p: the weight of a full bucket.
+    full: u128,
+    /// The weight that debits can reach.
+    level_max: u128,
 }
 
 impl Gcra {
+    /// A bucket of `burst` units, at least 1, that a debit may overdraw by `max_debt` units.
+    pub fn new(rate: Rate, burst: u64, max_debt: u64) -> Self {
+        Self { rate, burst, full: rate.weight(burst), level_max: rate.weight(burst + max_debt) }
+    }
+}
+
+impl Algorithm for Gcra {
+    type State = Arrival;
+
+    fn empty(&self) -> Arrival {
+        Arrival::default()
+    }
+
     /// Clamps a level that no admission can have produced: the clock went back, or the burst was lowered.
     ///
     /// The bucket is then empty rather than locked for as long as the clock went back.
-    pub(crate) fn settle(&self, state: &mut Arrival, now: Ticks) {
+    #[inline]
+    fn settle(&self, state: &mut Arrival, now: Ticks) {
         self.rate.rebase(state);
-        let level_max = self.rate.weight(self.burst + self.max_debt);
-        if self.rate.level(*state, now) > level_max {
-            *state = self.rate.arrival(level_max, now);
+        if self.rate.level(*state, now) > self.level_max {
+            *state = self.rate.arrival(self.level_max, now);
         }
     }
 
-    pub(crate) fn retry_after(&self, state: &Arrival, now: Ticks, cost: u64) -> Option<Ticks> {
+    #[inline]
+    fn retry_after(&self, state: &Arrival, now: Ticks, Ask { cost, .. }: Ask) -> Option<Ticks> {
         if cost > self.burst {
             return None;
         }
         let wanted = self.rate.level(*state, now) + self.rate.weight(cost);
-        Some(self.rate.ticks_up(wanted.saturating_sub(self.rate.weight(self.burst))))
+        Some(self.rate.ticks_up(wanted.saturating_sub(self.full)))
     }
 
-    pub(crate) fn remaining(&self, state: &Arrival, now: Ticks) -> u64 {
-        let free = self.rate.weight(self.burst).saturating_sub(self.rate.level(*state, now));
+    #[inline]
+    fn remaining(&self, state: &Arrival, now: Ticks) -> u64 {
+        let free = self.full.saturating_sub(self.rate.level(*state, now));
         self.rate.units_in(free)
     }
 
-    pub(crate) fn reset_after(&self, state: &Arrival, now: Ticks) -> Ticks {
+    #[inline]
+    fn reset_after(&self, state: &Arrival, now: Ticks) -> Ticks {
         self.rate.ticks_up(self.rate.level(*state, now))
     }
 
-    pub(crate) fn commit(&self, state: &mut Arrival, now: Ticks, cost: u64) -> Receipt {
-        let level_max = self.rate.weight(self.burst + self.max_debt);
+    #[inline]
+    fn commit(&self, state: &mut Arrival, now: Ticks, Ask { cost, .. }: Ask) -> Receipt {
         let level = self.rate.level(*state, now) + self.rate.weight(cost);
-        *state = self.rate.arrival(level.min(level_max), now);
+        *state = self.rate.arrival(level.min(self.level_max), now);
         Receipt::Arrival(*state)
     }
 
-    pub(crate) fn refund(&self, state: &mut Arrival, now: Ticks, receipt: Arrival, cost: u64) {
+    fn refund(&self, state: &mut Arrival, now: Ticks, receipt: Receipt, cost: u64) {
+        let Receipt::Arrival(charged) = receipt else { return };
         let level = self.rate.level(*state, now);
         let credit =
-            if Mutant::RefundAfterExpiry.is_active() { self.rate.weight(cost) } else { self.rate.credit(receipt, now, cost) };
+            if Mutant::RefundAfterExpiry.is_active() { self.rate.weight(cost) } else { self.rate.credit(charged, now, cost) };
         *state = self.rate.arrival(level.saturating_sub(credit), now);
+    }
+
+    fn expires_at(&self, state: &Arrival) -> Ticks {
+        state.expires_at()
+    }
+
+    #[inline]
+    fn pack(&self, state: &Arrival) -> Option<[u64; 2]> {
+        Some(state.pack())
+    }
+
+    #[inline]
+    fn unpack(&self, words: [u64; 2]) -> Arrival {
+        Arrival::unpack(words)
     }
 }

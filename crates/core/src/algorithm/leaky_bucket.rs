@@ -35,8 +35,8 @@
 //!
 //! **Reference**: `algorithms.md` §1.7.
 
-use super::Receipt;
 use super::rate::{Arrival, Rate};
+use super::{Algorithm, Ask, Receipt};
 use crate::time::Ticks;
 
 /// Parameters of a `leaky_bucket` quota.
@@ -54,16 +54,24 @@ pub struct LeakyBucket {
     pub max_debt: u64,
 }
 
-impl LeakyBucket {
+impl Algorithm for LeakyBucket {
+    type State = Arrival;
+
+    fn empty(&self) -> Arrival {
+        Arrival::default()
+    }
+
     /// Clamps a backlog that no admission can have produced, as [`Gcra`](super::gcra::Gcra) does.
-    pub(crate) fn settle(&self, state: &mut Arrival, now: Ticks) {
+    #[inline]
+    fn settle(&self, state: &mut Arrival, now: Ticks) {
         self.rate.rebase(state);
         if self.rate.level(*state, now) > self.backlog_max() {
             *state = self.rate.arrival(self.backlog_max(), now);
         }
     }
 
-    pub(crate) fn retry_after(&self, state: &Arrival, now: Ticks, cost: u64) -> Option<Ticks> {
+    #[inline]
+    fn retry_after(&self, state: &Arrival, now: Ticks, Ask { cost, .. }: Ask) -> Option<Ticks> {
         if cost > self.max_cost {
             return None;
         }
@@ -72,34 +80,55 @@ impl LeakyBucket {
     }
 
     /// How long a request that is admitted now has to wait, rounded up so that starts never come closer than the rate says.
-    pub(crate) fn delay(&self, state: &Arrival, now: Ticks) -> Ticks {
+    #[inline]
+    fn delay(&self, state: &Arrival, now: Ticks) -> Ticks {
         let backlog = self.rate.level(*state, now);
         self.rate.ticks_up(backlog.saturating_sub(self.rate.weight(self.nodelay)))
     }
 
-    pub(crate) fn remaining(&self, state: &Arrival, now: Ticks) -> u64 {
+    #[inline]
+    fn remaining(&self, state: &Arrival, now: Ticks) -> u64 {
         let backlog = self.rate.level(*state, now);
         self.backlog_admitted().checked_sub(backlog).map_or(0, |free| self.rate.units_in(free) + 1)
     }
 
     /// Until `remaining` is full again: a remainder of the backlog below one unit does not lower it.
-    pub(crate) fn reset_after(&self, state: &Arrival, now: Ticks) -> Ticks {
+    #[inline]
+    fn reset_after(&self, state: &Arrival, now: Ticks) -> Ticks {
         let free_when_idle = self.backlog_admitted();
         let harmless = free_when_idle - self.rate.weight(self.rate.units_in(free_when_idle));
         self.rate.ticks_up(self.rate.level(*state, now).saturating_sub(harmless))
     }
 
-    pub(crate) fn commit(&self, state: &mut Arrival, now: Ticks, cost: u64) -> Receipt {
+    #[inline]
+    fn commit(&self, state: &mut Arrival, now: Ticks, Ask { cost, .. }: Ask) -> Receipt {
         let backlog = self.rate.level(*state, now) + self.rate.weight(cost);
         *state = self.rate.arrival(backlog.min(self.backlog_max()), now);
         Receipt::Arrival(*state)
     }
 
-    pub(crate) fn refund(&self, state: &mut Arrival, now: Ticks, receipt: Arrival, cost: u64) {
+    fn refund(&self, state: &mut Arrival, now: Ticks, receipt: Receipt, cost: u64) {
+        let Receipt::Arrival(charged) = receipt else { return };
         let backlog = self.rate.level(*state, now);
-        *state = self.rate.arrival(backlog.saturating_sub(self.rate.credit(receipt, now, cost)), now);
+        *state = self.rate.arrival(backlog.saturating_sub(self.rate.credit(charged, now, cost)), now);
     }
 
+    fn expires_at(&self, state: &Arrival) -> Ticks {
+        state.expires_at()
+    }
+
+    #[inline]
+    fn pack(&self, state: &Arrival) -> Option<[u64; 2]> {
+        Some(state.pack())
+    }
+
+    #[inline]
+    fn unpack(&self, words: [u64; 2]) -> Arrival {
+        Arrival::unpack(words)
+    }
+}
+
+impl LeakyBucket {
     /// The longest backlog at which a request is still admitted.
     fn backlog_admitted(&self) -> u128 {
         self.rate.parts(self.max_delay) + self.rate.weight(self.nodelay)

@@ -23,21 +23,25 @@ impl Rate {
     }
 
     /// What `cost` units weigh, in parts of `1/l` tick.
+    #[inline]
     pub(super) fn weight(self, cost: u64) -> u128 {
         u128::from(cost) * u128::from(self.ticks)
     }
 
     /// A duration in parts of `1/l` tick.
+    #[inline]
     pub(super) fn parts(self, ticks: Ticks) -> u128 {
         u128::from(ticks) * u128::from(self.units)
     }
 
     /// How many whole units weigh no more than `parts`.
+    #[inline]
     pub(super) fn units_in(self, parts: u128) -> u64 {
         divide(parts, self.ticks)
     }
 
     /// The smallest number of ticks that is at least `parts`.
+    #[inline]
     pub(super) fn ticks_up(self, parts: u128) -> Ticks {
         if self.units == 1 {
             return narrow(parts);
@@ -46,11 +50,13 @@ impl Rate {
     }
 
     /// How far `arrival` lies ahead of `now`, in parts of `1/l` tick; 0 once it has passed.
+    #[inline]
     pub(super) fn level(self, arrival: Arrival, now: Ticks) -> u128 {
         if arrival.ticks < now { 0 } else { self.parts(arrival.ticks - now) + u128::from(arrival.part) }
     }
 
     /// The instant that lies `level` ahead of `now`.
+    #[inline]
     pub(super) fn arrival(self, level: u128, now: Ticks) -> Arrival {
         if self.units == 1 {
             return Arrival { ticks: now + narrow(level), part: 0, base: 1 };
@@ -61,6 +67,7 @@ impl Rate {
     }
 
     /// Expresses an arrival of another rate in this one, rounded up by less than a tick.
+    #[inline]
     pub(super) fn rebase(self, arrival: &mut Arrival) {
         if arrival.base != self.units {
             *arrival = Arrival { ticks: arrival.ticks + u64::from(arrival.part > 0), part: 0, base: self.units };

@@ -35,7 +35,7 @@
 
 use smallvec::SmallVec;
 
-use super::{Receipt, charged};
+use super::{Algorithm, Ask, Receipt, charged};
 use crate::mutant::Mutant;
 use crate::time::Ticks;
 
@@ -68,9 +68,15 @@ struct Pair {
     count: u64,
 }
 
-impl SlidingWindow {
+impl Algorithm for SlidingWindow {
+    type State = BoundedLog;
+
+    fn empty(&self) -> BoundedLog {
+        BoundedLog::default()
+    }
+
     /// Drops the pairs that have left the window, and brings those of the future to `now`: the clock went back.
-    pub(crate) fn settle(&self, state: &mut BoundedLog, now: Ticks) {
+    fn settle(&self, state: &mut BoundedLog, now: Ticks) {
         if state.pairs.last().is_some_and(|pair| pair.at > now) {
             state.clamp(now);
         }
@@ -78,7 +84,7 @@ impl SlidingWindow {
         state.pairs.drain(..left);
     }
 
-    pub(crate) fn retry_after(&self, state: &BoundedLog, now: Ticks, cost: u64) -> Option<Ticks> {
+    fn retry_after(&self, state: &BoundedLog, now: Ticks, Ask { cost, .. }: Ask) -> Option<Ticks> {
         if cost > self.limit {
             return None;
         }
@@ -95,15 +101,15 @@ impl SlidingWindow {
         unreachable!("without usage a cost of at most the limit is admitted")
     }
 
-    pub(crate) fn remaining(&self, state: &BoundedLog) -> u64 {
+    fn remaining(&self, state: &BoundedLog, _now: Ticks) -> u64 {
         self.limit.saturating_sub(state.used())
     }
 
-    pub(crate) fn reset_after(&self, state: &BoundedLog, now: Ticks) -> Ticks {
+    fn reset_after(&self, state: &BoundedLog, now: Ticks) -> Ticks {
         self.expires_at(state).saturating_sub(now)
     }
 
-    pub(crate) fn commit(&self, state: &mut BoundedLog, now: Ticks, cost: u64) -> Receipt {
+    fn commit(&self, state: &mut BoundedLog, now: Ticks, Ask { cost, .. }: Ask) -> Receipt {
         let used = state.used();
         let count = charged(used, cost, self.limit + self.max_debt) - used;
         match state.pairs.last_mut() {
@@ -118,7 +124,8 @@ impl SlidingWindow {
     }
 
     /// The charge lies in the first pair that is no earlier than it, because merging only moves units to the next later pair.
-    pub(crate) fn refund(&self, state: &mut BoundedLog, now: Ticks, at: Ticks, clamps: u32, cost: u64) {
+    fn refund(&self, state: &mut BoundedLog, now: Ticks, receipt: Receipt, cost: u64) {
+        let Receipt::Stamp { at, clamps } = receipt else { return };
         let has_left = at + self.window <= now && !Mutant::RefundAfterExpiry.is_active();
         if has_left || clamps != state.clamps {
             return;
@@ -132,32 +139,30 @@ impl SlidingWindow {
         }
     }
 
-    pub(crate) fn expires_at(&self, state: &BoundedLog) -> Ticks {
+    fn expires_at(&self, state: &BoundedLog) -> Ticks {
         state.pairs.last().map_or(0, |pair| pair.at + self.window)
     }
-}
 
-impl BoundedLog {
-    /// Heap bytes held.
-    pub(crate) fn heap_bytes(&self) -> usize {
-        if self.pairs.spilled() { self.pairs.capacity() * size_of::<Pair>() } else { 0 }
-    }
-
-    /// The log as two numbers, expiry first, while it holds at most one pair.
-    pub(crate) fn pack(&self, window: Ticks) -> Option<[u64; 2]> {
-        match self.pairs[..] {
-            [] if self.clamps == 0 => Some([0, 0]),
-            [Pair { at, count }] if self.clamps == 0 => Some([at + window, count]),
+    /// While the log holds at most one pair.
+    fn pack(&self, state: &BoundedLog) -> Option<[u64; 2]> {
+        match state.pairs[..] {
+            [] if state.clamps == 0 => Some([0, 0]),
+            [Pair { at, count }] if state.clamps == 0 => Some([at + self.window, count]),
             _ => None,
         }
     }
 
-    /// The reverse of `pack`.
-    pub(crate) fn unpack([expires_at, count]: [u64; 2], window: Ticks) -> Self {
-        let pair = (count > 0).then(|| Pair { at: expires_at - window, count });
-        Self { pairs: pair.into_iter().collect(), clamps: 0 }
+    fn unpack(&self, [expires_at, count]: [u64; 2]) -> BoundedLog {
+        let pair = (count > 0).then(|| Pair { at: expires_at - self.window, count });
+        BoundedLog { pairs: pair.into_iter().collect(), clamps: 0 }
     }
 
+    fn heap_bytes(state: &BoundedLog) -> usize {
+        if state.pairs.spilled() { state.pairs.capacity() * size_of::<Pair>() } else { 0 }
+    }
+}
+
+impl BoundedLog {
     fn used(&self) -> u64 {
         self.pairs.iter().map(|pair| pair.count).sum()
     }

@@ -33,7 +33,7 @@
 //!
 //! **Reference**: `algorithms.md` §1.4.
 
-use super::{Receipt, charged};
+use super::{Algorithm, Ask, Receipt, charged};
 use crate::mutant::Mutant;
 use crate::time::Ticks;
 
@@ -59,10 +59,17 @@ pub struct TwoBuckets {
     pub previous: u64,
 }
 
-impl SlidingWindowCounter {
+impl Algorithm for SlidingWindowCounter {
+    type State = TwoBuckets;
+
+    fn empty(&self) -> TwoBuckets {
+        TwoBuckets::default()
+    }
+
     /// Rolls the buckets. If the clock went back to an earlier window, everything is counted there at full weight: the weight that the
     /// previous window had when it was last looked at is not known.
-    pub(crate) fn settle(&self, state: &mut TwoBuckets, now: Ticks) {
+    #[inline]
+    fn settle(&self, state: &mut TwoBuckets, now: Ticks) {
         let id = now / self.window;
         *state = match *state {
             same if same.id == id => same,
@@ -74,7 +81,8 @@ impl SlidingWindowCounter {
         };
     }
 
-    pub(crate) fn retry_after(&self, state: &TwoBuckets, now: Ticks, cost: u64) -> Option<Ticks> {
+    #[inline]
+    fn retry_after(&self, state: &TwoBuckets, now: Ticks, Ask { cost, .. }: Ask) -> Option<Ticks> {
         let TwoBuckets { current, previous, .. } = *state;
         if cost > self.limit {
             return None;
@@ -93,14 +101,16 @@ impl SlidingWindowCounter {
         })
     }
 
-    pub(crate) fn remaining(&self, state: &TwoBuckets, now: Ticks) -> u64 {
+    #[inline]
+    fn remaining(&self, state: &TwoBuckets, now: Ticks) -> u64 {
         if Mutant::RemainingRoundedUp.is_active() {
             return self.limit.saturating_sub(narrow(self.used(state, now) / u128::from(self.window)));
         }
         narrow(self.scaled(self.limit).saturating_sub(self.used(state, now)) / u128::from(self.window))
     }
 
-    pub(crate) fn reset_after(&self, state: &TwoBuckets, now: Ticks) -> Ticks {
+    #[inline]
+    fn reset_after(&self, state: &TwoBuckets, now: Ticks) -> Ticks {
         let windows = match *state {
             TwoBuckets { current: 0, previous: 0, .. } => return 0,
             TwoBuckets { current: 0, .. } => 1,
@@ -110,12 +120,14 @@ impl SlidingWindowCounter {
         (state.id + windows) * self.window - now
     }
 
-    pub(crate) fn commit(&self, state: &mut TwoBuckets, cost: u64) -> Receipt {
+    #[inline]
+    fn commit(&self, state: &mut TwoBuckets, _now: Ticks, Ask { cost, .. }: Ask) -> Receipt {
         state.current = charged(state.current, cost, self.limit + self.max_debt);
         Receipt::Window { id: state.id }
     }
 
-    pub(crate) fn refund(state: &mut TwoBuckets, charged_id: u64, cost: u64) {
+    fn refund(&self, state: &mut TwoBuckets, _now: Ticks, receipt: Receipt, cost: u64) {
+        let Receipt::Window { id: charged_id } = receipt else { return };
         if charged_id == state.id || Mutant::RefundAfterExpiry.is_active() {
             state.current = state.current.saturating_sub(cost);
         } else if charged_id + 1 == state.id {
@@ -124,10 +136,25 @@ impl SlidingWindowCounter {
     }
 
     /// From here on both buckets have rolled out.
-    pub(crate) fn expires_at(&self, state: &TwoBuckets) -> Ticks {
+    fn expires_at(&self, state: &TwoBuckets) -> Ticks {
         (state.id + 2) * self.window
     }
 
+    /// While both counters fit 32 bits.
+    #[inline]
+    fn pack(&self, state: &TwoBuckets) -> Option<[u64; 2]> {
+        let (current, previous) = (u32::try_from(state.current).ok()?, u32::try_from(state.previous).ok()?);
+        Some([self.expires_at(state), u64::from(current) << 32 | u64::from(previous)])
+    }
+
+    #[inline]
+    fn unpack(&self, [expires_at, counts]: [u64; 2]) -> TwoBuckets {
+        let id = (expires_at / self.window).saturating_sub(2);
+        TwoBuckets { id, current: counts >> 32, previous: counts & u64::from(u32::MAX) }
+    }
+}
+
+impl SlidingWindowCounter {
     /// Usage times W.
     fn used(&self, state: &TwoBuckets, now: Ticks) -> u128 {
         let left = self.window - now % self.window;
@@ -145,19 +172,6 @@ impl SlidingWindowCounter {
 
     fn admits_by_mistake(&self, state: &TwoBuckets, now: Ticks) -> bool {
         Mutant::AdmitsBelowLimit.is_active() && self.used(state, now) < self.scaled(self.limit)
-    }
-}
-
-impl TwoBuckets {
-    /// The state as two numbers, expiry first, while both counters fit 32 bits.
-    pub(crate) fn pack(self, expires_at: Ticks) -> Option<[u64; 2]> {
-        let (current, previous) = (u32::try_from(self.current).ok()?, u32::try_from(self.previous).ok()?);
-        Some([expires_at, u64::from(current) << 32 | u64::from(previous)])
-    }
-
-    /// The reverse of `pack`.
-    pub(crate) fn unpack([expires_at, counts]: [u64; 2], window: Ticks) -> Self {
-        Self { id: expires_at / window - 2, current: counts >> 32, previous: counts & u64::from(u32::MAX) }
     }
 }
 

@@ -29,7 +29,7 @@
 
 use std::collections::VecDeque;
 
-use super::{Receipt, charged};
+use super::{Algorithm, Ask, Receipt, charged};
 use crate::mutant::Mutant;
 use crate::time::Ticks;
 
@@ -60,9 +60,15 @@ struct Entry {
     cost: u64,
 }
 
-impl SlidingWindowLog {
+impl Algorithm for SlidingWindowLog {
+    type State = Log;
+
+    fn empty(&self) -> Log {
+        Log::default()
+    }
+
     /// Drops what has left the window, and brings entries of the future to `now`: the clock went back.
-    pub(crate) fn settle(&self, state: &mut Log, now: Ticks) {
+    fn settle(&self, state: &mut Log, now: Ticks) {
         for entry in state.entries.iter_mut().rev().take_while(|entry| entry.at > now) {
             entry.at = now;
         }
@@ -72,7 +78,7 @@ impl SlidingWindowLog {
         }
     }
 
-    pub(crate) fn retry_after(&self, state: &Log, now: Ticks, cost: u64) -> Option<Ticks> {
+    fn retry_after(&self, state: &Log, now: Ticks, Ask { cost, .. }: Ask) -> Option<Ticks> {
         if cost > self.limit {
             return None;
         }
@@ -89,15 +95,15 @@ impl SlidingWindowLog {
         unreachable!("without usage a cost of at most the limit is admitted")
     }
 
-    pub(crate) fn remaining(&self, state: &Log) -> u64 {
+    fn remaining(&self, state: &Log, _now: Ticks) -> u64 {
         self.limit.saturating_sub(state.used)
     }
 
-    pub(crate) fn reset_after(&self, state: &Log, now: Ticks) -> Ticks {
+    fn reset_after(&self, state: &Log, now: Ticks) -> Ticks {
         self.expires_at(state).saturating_sub(now)
     }
 
-    pub(crate) fn commit(&self, state: &mut Log, now: Ticks, cost: u64) -> Receipt {
+    fn commit(&self, state: &mut Log, now: Ticks, Ask { cost, .. }: Ask) -> Receipt {
         if Mutant::LogByTimestamp.is_active() && state.entries.back().is_some_and(|entry| entry.at == now) {
             return Receipt::Nothing;
         }
@@ -110,7 +116,8 @@ impl SlidingWindowLog {
     }
 
     /// Takes units out of the entry that was charged, and the entry itself once it is empty.
-    pub(crate) fn refund(state: &mut Log, sequence: u64, cost: u64) {
+    fn refund(&self, state: &mut Log, _now: Ticks, receipt: Receipt, cost: u64) {
+        let Receipt::Entry { sequence } = receipt else { return };
         let Ok(index) = state.entries.binary_search_by_key(&sequence, |entry| entry.sequence) else { return };
         let entry = &mut state.entries[index];
         let credit = cost.min(entry.cost);
@@ -121,14 +128,11 @@ impl SlidingWindowLog {
         }
     }
 
-    pub(crate) fn expires_at(&self, state: &Log) -> Ticks {
+    fn expires_at(&self, state: &Log) -> Ticks {
         state.entries.back().map_or(0, |entry| entry.at + self.window)
     }
-}
 
-impl Log {
-    /// Heap bytes held.
-    pub(crate) fn heap_bytes(&self) -> usize {
-        self.entries.capacity() * size_of::<Entry>()
+    fn heap_bytes(state: &Log) -> usize {
+        state.entries.capacity() * size_of::<Entry>()
     }
 }

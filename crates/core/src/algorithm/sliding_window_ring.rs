@@ -27,7 +27,7 @@
 //!
 //! **Reference**: `algorithms.md` §1.5.
 
-use super::{Receipt, charged};
+use super::{Algorithm, Ask, Receipt, charged};
 use crate::mutant::Mutant;
 use crate::time::Ticks;
 
@@ -53,13 +53,15 @@ pub struct Ring {
     counts: Box<[u64]>,
 }
 
-impl SlidingWindowRing {
-    pub(crate) fn empty(&self) -> Ring {
+impl Algorithm for SlidingWindowRing {
+    type State = Ring;
+
+    fn empty(&self) -> Ring {
         Ring { newest: 0, counts: vec![0; self.buckets as usize + 1].into() }
     }
 
     /// Clears the buckets that have left. If the clock went back, what lies in later buckets is counted in the one of now.
-    pub(crate) fn settle(&self, state: &mut Ring, now: Ticks) {
+    fn settle(&self, state: &mut Ring, now: Ticks) {
         let newest = now / self.width;
         if newest == state.newest {
             return;
@@ -74,7 +76,7 @@ impl SlidingWindowRing {
         *state = ring;
     }
 
-    pub(crate) fn retry_after(&self, state: &Ring, now: Ticks, cost: u64) -> Option<Ticks> {
+    fn retry_after(&self, state: &Ring, now: Ticks, Ask { cost, .. }: Ask) -> Option<Ticks> {
         if cost > self.limit {
             return None;
         }
@@ -91,31 +93,38 @@ impl SlidingWindowRing {
         unreachable!("without usage a cost of at most the limit is admitted")
     }
 
-    pub(crate) fn remaining(&self, state: &Ring, now: Ticks) -> u64 {
+    fn remaining(&self, state: &Ring, now: Ticks) -> u64 {
         self.limit.saturating_sub(self.used(state, now))
     }
 
-    pub(crate) fn reset_after(&self, state: &Ring, now: Ticks) -> Ticks {
+    fn reset_after(&self, state: &Ring, now: Ticks) -> Ticks {
         self.live(state, now).last().map_or(0, |(bucket, _)| self.lives_until(bucket) - now)
     }
 
-    pub(crate) fn commit(&self, state: &mut Ring, now: Ticks, cost: u64) -> Receipt {
+    fn commit(&self, state: &mut Ring, now: Ticks, Ask { cost, .. }: Ask) -> Receipt {
         let used = self.used(state, now);
         *state.count_mut(state.newest) += charged(used, cost, self.limit + self.max_debt) - used;
         Receipt::Window { id: state.newest }
     }
 
-    pub(crate) fn refund(&self, state: &mut Ring, charged_bucket: u64, cost: u64) {
+    fn refund(&self, state: &mut Ring, _now: Ticks, receipt: Receipt, cost: u64) {
+        let Receipt::Window { id: charged_bucket } = receipt else { return };
         if charged_bucket <= state.newest && charged_bucket + u64::from(self.buckets) >= state.newest {
             let count = state.count_mut(charged_bucket);
             *count = count.saturating_sub(cost);
         }
     }
 
-    pub(crate) fn expires_at(&self, state: &Ring) -> Ticks {
+    fn expires_at(&self, state: &Ring) -> Ticks {
         state.filled().last().map_or(0, |(bucket, _)| self.lives_until(bucket))
     }
 
+    fn heap_bytes(state: &Ring) -> usize {
+        size_of_val(&*state.counts)
+    }
+}
+
+impl SlidingWindowRing {
     fn used(&self, state: &Ring, now: Ticks) -> u64 {
         self.live(state, now).map(|(_, count)| count).sum()
     }
@@ -132,11 +141,6 @@ impl SlidingWindowRing {
 }
 
 impl Ring {
-    /// Heap bytes held.
-    pub(crate) fn heap_bytes(&self) -> usize {
-        size_of_val(&*self.counts)
-    }
-
     /// Buckets with something in them, oldest first.
     fn filled(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
         let oldest = (self.newest + 1).saturating_sub(self.counts.len() as u64);

@@ -3,8 +3,10 @@
 use std::sync::Arc;
 
 use super::Meter;
-use super::state::Kernel;
+use super::state::{Kernel, with_kernel};
+use crate::algorithm::Algorithm as _;
 use crate::algorithm::concurrency::Concurrency;
+use crate::algorithm::constant::{Closed, Unlimited};
 use crate::algorithm::fixed_window::{FixedWindow, Span};
 use crate::algorithm::gcra::Gcra;
 use crate::algorithm::leaky_bucket::LeakyBucket;
@@ -37,31 +39,39 @@ impl Meter {
     /// # Errors
     /// A calendar quota needs a `calendar`; a rate must fit the tick, which at one nanosecond every [`Quota`] does.
     pub fn new(quota: &Quota, tick: Tick, calendar: Option<Arc<dyn Calendar>>) -> Result<Self, MeterError> {
-        let kernel = if quota.limit() == Some(0) { Kernel::Closed } else { kernel(quota, tick, calendar)? };
+        let kernel = if quota.limit() == Some(0) { Kernel::Closed(Closed) } else { kernel(quota, tick, calendar)? };
         let meter = Self { kernel, min_interval: tick.ceil(quota.min_interval_ns()), capacity: None };
-        Ok(Self { capacity: meter.left(&meter.empty(), 0).remaining, ..meter })
+        Ok(Self { capacity: capacity(&meter), ..meter })
+    }
+}
+
+/// What an empty state has left; `None` is unlimited.
+fn capacity(meter: &Meter) -> Option<u64> {
+    match meter.kernel {
+        Kernel::Unlimited(_) => None,
+        _ => Some(with_kernel!(meter, |kernel| kernel.remaining(&kernel.empty(), 0))),
     }
 }
 
 fn kernel(quota: &Quota, tick: Tick, calendar: Option<Arc<dyn Calendar>>) -> Result<Kernel, MeterError> {
     let max_debt = quota.max_debt();
     Ok(match *quota.shape() {
-        Shape::Unlimited => Kernel::Unlimited,
+        Shape::Unlimited => Kernel::Unlimited(Unlimited),
         Shape::SlidingWindow { limit, window_ns, .. } if Mutant::TwoBucketsAsSlidingWindow.is_active() => {
-            Kernel::Counter(SlidingWindowCounter { limit, window: tick.ceil(window_ns), max_debt })
+            Kernel::SlidingWindowCounter(SlidingWindowCounter { limit, window: tick.ceil(window_ns), max_debt })
         }
         Shape::SlidingWindow { limit, window_ns, entries } => {
             Kernel::SlidingWindow(SlidingWindow { limit, window: tick.ceil(window_ns), entries, max_debt })
         }
         Shape::SlidingWindowLog { limit, window_ns } => {
-            Kernel::Log(SlidingWindowLog { limit, window: tick.ceil(window_ns), max_debt })
+            Kernel::SlidingWindowLog(SlidingWindowLog { limit, window: tick.ceil(window_ns), max_debt })
         }
         Shape::SlidingWindowCounter { limit, window_ns, buckets: None } => {
-            Kernel::Counter(SlidingWindowCounter { limit, window: tick.ceil(window_ns), max_debt })
+            Kernel::SlidingWindowCounter(SlidingWindowCounter { limit, window: tick.ceil(window_ns), max_debt })
         }
         Shape::SlidingWindowCounter { limit, window_ns, buckets: Some(buckets) } => {
             let width = tick.ceil(window_ns).div_ceil(u64::from(buckets));
-            Kernel::Ring(SlidingWindowRing { limit, buckets, width, max_debt })
+            Kernel::SlidingWindowRing(SlidingWindowRing { limit, buckets, width, max_debt })
         }
         Shape::FixedWindow { limit, ref window } => {
             let span = match window {
@@ -70,8 +80,8 @@ fn kernel(quota: &Quota, tick: Tick, calendar: Option<Arc<dyn Calendar>>) -> Res
             };
             Kernel::FixedWindow(FixedWindow { limit, max_debt, span })
         }
-        Shape::Gcra { burst: 0, .. } => Kernel::Closed,
-        Shape::Gcra { limit, period_ns, burst } => Kernel::Gcra(Gcra { rate: rate(limit, period_ns, tick)?, burst, max_debt }),
+        Shape::Gcra { burst: 0, .. } => Kernel::Closed(Closed),
+        Shape::Gcra { limit, period_ns, burst } => Kernel::Gcra(Gcra::new(rate(limit, period_ns, tick)?, burst, max_debt)),
         Shape::LeakyBucket { limit, period_ns, max_delay_ns, nodelay, max_cost } => {
             let max_delay = max_delay_ns / tick.nanos();
             Kernel::LeakyBucket(LeakyBucket { rate: rate(limit, period_ns, tick)?, max_delay, nodelay, max_cost, max_debt })

@@ -5,20 +5,22 @@ use std::ops::Range;
 use super::super::error::{QuotaError, QuotaErrorCode as Code};
 use super::super::lex::{Source, Token};
 use super::super::spec::{AlgorithmName, QuotaSpec};
-use super::is_separator;
 use super::value::{Period, Reader, no_fixed_length};
 use super::word::{calendar_without_period, is_clause_word, repeated, syntax, wrong_after_limit, wrong_beginning, wrong_clause};
 
 /// Reads the quota that `span` of the text holds.
 pub(super) fn read(source: &Source<'_>, span: Range<usize>) -> Result<QuotaSpec, QuotaError> {
     let reader = Reader::new(source, span);
-    Member { reader, spec: QuotaSpec::default(), period: None, calendar: None }.read()
+    Member { reader, spec: QuotaSpec::default(), limit: 0..0, period: None, is_concurrent: false, calendar: None }.read()
 }
 
 struct Member<'a> {
     reader: Reader<'a>,
     spec: QuotaSpec,
+    /// Where the limit stands.
+    limit: Range<usize>,
     period: Option<Period>,
+    is_concurrent: bool,
     /// Where the word `calendar` stands.
     calendar: Option<Range<usize>>,
 }
@@ -29,6 +31,7 @@ impl Member<'_> {
         match token {
             Token::Number(limit) => {
                 self.spec.limit = Some(limit);
+                self.limit = span;
                 self.after_limit()?;
             }
             Token::Word(word) if word == "unlimited" => self.spec.unlimited = true,
@@ -58,6 +61,7 @@ impl Member<'_> {
             Token::Word(word) if word == "concurrent" => {
                 self.reader.next()?;
                 self.spec.algorithm = Some(AlgorithmName::Concurrency);
+                self.is_concurrent = true;
             }
             // The algorithm is called `concurrency`, but what is counted is `20 concurrent`: one way to write it is enough.
             Token::Word(word) if !is_clause_word(&word) || word == "concurrency" => {
@@ -83,7 +87,7 @@ impl Member<'_> {
     /// `10,000/day`: the comma ends the part, and a digit follows at once.
     fn is_grouped_by_comma(&self, end: usize) -> bool {
         let rest = self.reader.chars_from(end);
-        matches!(rest, [comma, digit, ..] if is_separator(*comma) && digit.is_ascii_digit())
+        matches!(rest, [',', digit, ..] if digit.is_ascii_digit())
     }
 
     fn clauses(&mut self) -> Result<(), QuotaError> {
@@ -121,13 +125,23 @@ impl Member<'_> {
         Ok(())
     }
 
+    /// The checks say that a period is missing, unless the parameters mean something that this language writes in another way.
+    fn check_without_period(&self) -> Result<(), QuotaError> {
+        if let Some(span) = &self.calendar {
+            return self.reader.fail(calendar_without_period(), span.clone());
+        }
+        let is_lease = self.spec.ttl_ns.is_some() || self.spec.algorithm == Some(AlgorithmName::Concurrency);
+        if is_lease && !self.is_concurrent && !self.spec.unlimited {
+            let error = syntax("\"concurrent\" is missing", "write it after the limit: 20 concurrent ttl 30s");
+            return self.reader.fail(error, self.limit.clone());
+        }
+        Ok(())
+    }
+
     /// A period is a length of time, or with `calendar` the name of a calendar unit.
     fn resolve_period(&mut self) -> Result<(), QuotaError> {
         let Some(Period { count, unit, span }) = &self.period else {
-            return match &self.calendar {
-                Some(span) => self.reader.fail(calendar_without_period(), span.clone()),
-                None => Ok(()),
-            };
+            return self.check_without_period();
         };
         let error = match (&self.calendar, unit.calendar, unit.ns) {
             (Some(_), None, _) => QuotaError::new(
@@ -148,7 +162,7 @@ impl Member<'_> {
                 self.spec.period_ns = Some(count.saturating_mul(ns));
                 return Ok(());
             }
-            (None, _, None) => no_fixed_length(unit, "days, as in 30d, or add \"calendar\" for calendar windows"),
+            (None, _, None) => no_fixed_length(unit, "a number of days, as in 30d, or add \"calendar\" for calendar windows"),
         };
         self.reader.fail(error, span.clone())
     }
@@ -294,6 +308,8 @@ mod tests {
             ("5/0 days calendar", Code::CalendarCount, 2..8),
             ("5/second calendar", Code::CalendarUnit, 2..8),
             ("5 calendar", Code::PeriodMissing, 2..10),
+            ("5 ttl 30s", Code::QuotaSyntax, 0..1),
+            ("5 ttl 30s concurrency", Code::QuotaSyntax, 0..1),
             ("5/s sliding-window", Code::UnknownAlgorithm, 4..18),
             ("5/s windowed", Code::UnknownAlgorithm, 4..12),
             ("5/s please", Code::UnknownWord, 4..10),

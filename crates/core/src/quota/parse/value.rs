@@ -70,7 +70,7 @@ impl<'a> Reader<'a> {
         let Period { count, unit, span } = self.period(word)?;
         match unit.ns {
             Some(ns) => Ok(count.saturating_mul(ns)),
-            None => self.fail(no_fixed_length(unit, "days, as in 30d"), span),
+            None => self.fail(no_fixed_length(unit, "a number of days, as in 30d"), span),
         }
     }
 

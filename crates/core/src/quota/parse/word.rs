@@ -42,7 +42,9 @@ pub(super) fn wrong_clause(word: &str) -> QuotaError {
             "the limit and its period come first: 100 per minute, 20 concurrent, unlimited",
         );
     }
-    let algorithms = || AlgorithmName::ALL.map(AlgorithmName::as_str).into_iter();
+    // What is counted in flight is written `20 concurrent`, so the name of that algorithm would only mislead.
+    let is_written = |algorithm: &AlgorithmName| *algorithm != AlgorithmName::Concurrency;
+    let algorithms = || AlgorithmName::ALL.into_iter().filter(is_written).map(AlgorithmName::as_str);
     let known = did_you_mean(word, PARAMETERS.into_iter().chain(algorithms()));
     let is_algorithm = match known {
         Some(known) => AlgorithmName::from_name(known).is_some(),
