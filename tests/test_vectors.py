@@ -180,7 +180,9 @@ def timeline_of(algorithm: str) -> tuple[str, list[Line]]:
     """
     source = (ROOT / "crates/core/src/algorithm" / f"{algorithm}.rs").read_text(encoding="utf-8")
     header = [line[3:].strip() for line in source.splitlines() if line.startswith("//!")]
-    quotas = [found[1] for line in header if (found := re.match(r"\*\*Timeline\*\* of `([^`]+)`, from `testdata/vectors/" + algorithm, line))]
+    quotas = [
+        found[1] for line in header if (found := re.match(r"\*\*Timeline\*\* of `([^`]+)`, from `testdata/vectors/" + algorithm, line))
+    ]
     assert len(quotas) == 1, header
     return quotas[0], [Line.read(line) for line in header if line.startswith("t=")]
 

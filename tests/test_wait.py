@@ -100,7 +100,6 @@ def test_waiting_in_vain_is_answered_at_once(wait: Wait, clock: ManualClock) -> 
 
     decision = wait(limiter, "k", timeout=59.999)
 
-    assert decision is not None
     assert not decision.allowed
     assert 60.0 == decision.retry_after
     assert 0 == elapsed_ns(clock)
@@ -121,7 +120,6 @@ def test_never_is_answered_at_once(wait: Wait, clock: ManualClock, timeout: floa
     """A cost above the capacity is not waited for, with or without a timeout."""
     decision = wait(Limiter("5/minute", clock=clock), "k", 6, timeout=timeout)
 
-    assert decision is not None
     assert not decision.allowed
     assert decision.retry_after is None
 
@@ -149,13 +147,16 @@ def test_the_delay_of_a_queue_is_slept(wait: Wait, clock: ManualClock) -> None:
 
 
 @both
-def test_a_start_after_the_timeout_is_given_back(wait: Wait, clock: ManualClock) -> None:
-    """The place in the queue goes to others, the answer is falsy, and no time was spent."""
+def test_a_start_after_the_timeout_is_denied_at_once(wait: Wait, clock: ManualClock) -> None:
+    """It is denied before it is charged, nothing changed, and no time was spent."""
     limiter = Limiter("2/second queue 10s", clock=clock)
     limiter.check("k")
     before = limiter.peek("k")
 
-    assert wait(limiter, "k", timeout=0.499) is None
+    decision = wait(limiter, "k", timeout=0.499)
+
+    assert not decision.allowed
+    assert 1_000_000 == decision.retry_after_ns
     assert before.delay_ns == limiter.peek("k").delay_ns
     assert before.remaining == limiter.peek("k").remaining
     assert 0 == elapsed_ns(clock)
@@ -169,7 +170,6 @@ def test_slots_are_polled_until_the_timeout(wait: Wait, clock: ManualClock) -> N
 
     decision = wait(limiter, "k", timeout=2)
 
-    assert decision is not None
     assert not decision.allowed
     assert 2 * SECOND_NS == elapsed_ns(clock)
 

@@ -191,7 +191,7 @@ class Engine:
     """
 
     def __new__(cls, quotas: list[Mapping[str, Any]], options: Mapping[str, Any]) -> Self: ...
-    def check(self, key: str | bytes, cost: int = 1, *, lease: str | None = None) -> Decision:
+    def check(self, key: str | bytes, cost: int = 1, *, lease: str | None = None, max_delay: float | None = None) -> Decision:
         """
         Takes `cost` from every quota if it fits into all of them, otherwise takes nothing.
 
@@ -199,6 +199,7 @@ class Engine:
             key: Who is counted.
             cost: How much; 0 asks without taking.
             lease: A 128-bit id in hexadecimal for `concurrent` quotas, made by the caller so that a retried call takes the same slot.
+            max_delay: The longest delay of a `leaky_bucket`, in seconds, that is of use; a later start is denied instead of charged.
 
         Returns:
             The decision. A denial is an answer, not an error.

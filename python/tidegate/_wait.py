@@ -67,20 +67,6 @@ class Ask:
         return cls(limiter, key, cost, timeout_ns=timeout_to_ns(timeout), is_patient=timeout is not None)
 
 
-class TooLate(Denied):
-    """
-    A place in the queue of a `leaky_bucket` was offered, was later than the timeout, and was given back.
-
-    Args:
-        decision: The decision that offered it.
-        wait_ns: How much too late it was: after this time the same call with the same timeout fits.
-    """
-
-    def __init__(self, decision: Decision, wait_ns: int) -> None:
-        super().__init__(decision, f"denied by the timeout: {decision.quota.quota} starts it in {seconds(decision.delay_ns)}")
-        self.retry_after = wait_ns / 1e9
-
-
 def timeout_to_ns(timeout: float | None) -> int | None:
     """
     Checks a timeout.
@@ -142,9 +128,6 @@ def run(ask: Ask) -> Decision:
 
     Returns:
         The decision that admitted it, or the last denial.
-
-    Raises:
-        TooLate: Only the delay of a queue did not fit into the timeout.
     """
     clock = ask.limiter.clock
     with closing(steps(ask, clock)) as pauses:
@@ -165,9 +148,6 @@ async def run_async(ask: Ask) -> Decision:
 
     Returns:
         The decision that admitted it, or the last denial.
-
-    Raises:
-        TooLate: Only the delay of a queue did not fit into the timeout.
     """
     clock = ask.limiter.clock
     with closing(steps(ask, clock)) as pauses:
@@ -194,17 +174,15 @@ def steps(ask: Ask, clock: ManualClock | None) -> Steps:
 
     Returns:
         The decision that admitted it, or the last denial.
-
-    Raises:
-        TooLate: Only the delay of a queue did not fit into the timeout.
     """
     deadline_ns = None if ask.timeout_ns is None else now_ns(clock) + ask.timeout_ns
     poll_ns = POLL_MIN_NS
     while True:
-        decision = ask.limiter.check(ask.key, ask.cost, lease=ask.lease)
         left_ns = None if deadline_ns is None else max(0, deadline_ns - now_ns(clock))
+        max_delay = None if left_ns is None else left_ns / 1e9
+        decision = ask.limiter.check(ask.key, ask.cost, lease=ask.lease, max_delay=max_delay)
         if decision.allowed:
-            yield from _delay(ask, decision, left_ns)
+            yield from _delay(ask, decision)
             return decision
         wait_ns = decision.retry_after_ns
         if not ask.is_patient or wait_ns is None or left_ns == 0:
@@ -212,20 +190,18 @@ def steps(ask: Ask, clock: ManualClock | None) -> Steps:
         if decision.retry_is_hint:
             wait_ns = min(wait_ns, poll_ns) if left_ns is None else min(wait_ns, poll_ns, left_ns)
             poll_ns = min(2 * poll_ns, POLL_MAX_NS)
-        elif left_ns is not None and wait_ns > left_ns:
-            # The wait is exact, so the same call would be denied until after the deadline: waiting for that would be in vain.
+        elif left_ns is not None and (wait_ns > left_ns or ask.limiter.peek(ask.key, ask.cost).allowed):
+            # Waiting would be in vain. Either the wait is exact and ends after the deadline; or there is a place in a queue that starts
+            # after it, and while the queue drains the deadline comes nearer just as fast.
             return decision
         yield wait_ns
 
 
-def _delay(ask: Ask, decision: Decision, left_ns: int | None) -> Generator[int]:
+def _delay(ask: Ask, decision: Decision) -> Generator[int]:
     """
-    Waits for the start that a `leaky_bucket` assigned, or gives it back when that is too late or the caller is gone.
+    Waits for the start that a `leaky_bucket` assigned, or gives it back when the caller is gone.
     """
     delay_ns = decision.delay_ns
-    if left_ns is not None and delay_ns > left_ns:
-        _give_back(ask, decision)
-        raise TooLate(decision, delay_ns - left_ns)
     try:
         while delay_ns > 0:
             # A slot that is held while its request waits in the queue must not expire before it starts.

@@ -6,10 +6,10 @@ from __future__ import annotations
 
 import os
 import threading
-from typing import TYPE_CHECKING, Literal, Self, overload
+from typing import TYPE_CHECKING, Literal, Self
 
 from tidegate._native import Engine, ManualClock
-from tidegate._wait import Ask, TooLate, run, run_async, timeout_to_ns
+from tidegate._wait import Ask, run, run_async, timeout_to_ns
 from tidegate.decorator import decorate
 from tidegate.errors import ConfigError, Denied, UsageError
 from tidegate.quota import parameters, quotas_of
@@ -147,16 +147,13 @@ class Limiter(Engine):
             raise Denied(decision)
         return decision
 
-    @overload
-    def wait(self, key: str | bytes, cost: int = 1, *, timeout: None = None) -> Decision: ...
-    @overload
-    def wait(self, key: str | bytes, cost: int = 1, *, timeout: float | None) -> Decision | None: ...
-    def wait(self, key: str | bytes, cost: int = 1, *, timeout: float | None = None) -> Decision | None:
+    def wait(self, key: str | bytes, cost: int = 1, *, timeout: float | None = None) -> Decision:
         """
         Sleeps until admitted, and as long as a `leaky_bucket` delays the start.
 
-        Waiting in vain is not done. A cost that is never admitted, or not before the timeout, is answered at once. Waiters are not served
-        in the order in which they came, except by a `leaky_bucket`. Slots of a `concurrent` quota stay taken afterwards: see `slot`.
+        Waiting in vain is not done. A cost that is never admitted, or that cannot start before the timeout, is answered at once. Waiters
+        are not served in the order in which they came, except by a `leaky_bucket`. Slots of a `concurrent` quota stay taken afterwards: see
+        `slot`.
 
         Args:
             key: Who is counted.
@@ -164,26 +161,15 @@ class Limiter(Engine):
             timeout: The most seconds until the request can start; by default as long as it takes.
 
         Returns:
-            The decision that admitted it, or the denial. `None` when a `leaky_bucket` offered only a start after the timeout, which was
-            refunded.
+            The decision that admitted it, or the denial.
         """
-        try:
-            return run(Ask(self, key, cost, timeout_ns=timeout_to_ns(timeout)))
-        except TooLate:
-            return None
+        return run(Ask(self, key, cost, timeout_ns=timeout_to_ns(timeout)))
 
-    @overload
-    async def wait_async(self, key: str | bytes, cost: int = 1, *, timeout: None = None) -> Decision: ...
-    @overload
-    async def wait_async(self, key: str | bytes, cost: int = 1, *, timeout: float | None) -> Decision | None: ...
-    async def wait_async(self, key: str | bytes, cost: int = 1, *, timeout: float | None = None) -> Decision | None:
+    async def wait_async(self, key: str | bytes, cost: int = 1, *, timeout: float | None = None) -> Decision:
         """
         As `wait`, while other tasks run. Cancelling it during the delay of a `leaky_bucket` gives the place back.
         """
-        try:
-            return await run_async(Ask(self, key, cost, timeout_ns=timeout_to_ns(timeout)))
-        except TooLate:
-            return None
+        return await run_async(Ask(self, key, cost, timeout_ns=timeout_to_ns(timeout)))
 
     def slot(self, key: str | bytes, cost: int = 1, *, timeout: float | None = None) -> Slot:
         """
@@ -219,11 +205,13 @@ class Limiter(Engine):
         """
         return decorate(self, key=key, cost=cost, timeout=timeout)
 
-    async def check_async(self, key: str | bytes, cost: int = 1, *, lease: str | None = None) -> Decision:
+    async def check_async(
+        self, key: str | bytes, cost: int = 1, *, lease: str | None = None, max_delay: float | None = None
+    ) -> Decision:
         """
         As `check`. The memory store never blocks, so this one only fits where an awaitable is wanted.
         """
-        return self.check(key, cost, lease=lease)
+        return self.check(key, cost, lease=lease, max_delay=max_delay)
 
     async def check_or_raise_async(self, key: str | bytes, cost: int = 1, *, lease: str | None = None) -> Decision:
         """

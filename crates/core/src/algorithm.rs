@@ -23,14 +23,16 @@ use crate::time::Ticks;
 pub struct Ask {
     /// How much; 0 asks without taking.
     pub cost: u64,
-    /// `concurrency`: the id of the lease, 128 bits that the caller made.
-    pub lease: u128,
+    /// `concurrency`: the id of the lease, 128 bits that the caller made. Without one nothing can be taken, only asked.
+    pub lease: Option<u128>,
+    /// `leaky_bucket`: the longest delay that is of use to the caller, if that is shorter than the quota's own.
+    pub max_delay: Ticks,
 }
 
 impl Ask {
     /// A cost, for quotas without leases.
     pub fn cost(cost: u64) -> Self {
-        Self { cost, lease: 0 }
+        Self { cost, lease: None, max_delay: Ticks::MAX }
     }
 }
 
@@ -65,6 +67,17 @@ pub enum Receipt {
     },
 }
 
+/// Units of one charge that are given back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Refund {
+    /// Where the charge went.
+    pub receipt: Receipt,
+    /// Units of the same charge that were given back earlier. Without this number two halves could return more than the whole.
+    pub before: u64,
+    /// Units that are given back now.
+    pub cost: u64,
+}
+
 /// One algorithm with its parameters. Every verb but `settle` expects a settled state.
 pub(crate) trait Algorithm {
     /// What is remembered of one key.
@@ -94,7 +107,7 @@ pub(crate) trait Algorithm {
     fn commit(&self, state: &mut Self::State, now: Ticks, ask: Ask) -> Receipt;
 
     /// Gives back the part of a charge that still counts. A receipt of another algorithm gives back nothing: the quota was changed since.
-    fn refund(&self, state: &mut Self::State, now: Ticks, receipt: Receipt, cost: u64);
+    fn refund(&self, state: &mut Self::State, now: Ticks, refund: Refund);
 
     /// From here on the state answers like an empty one.
     fn expires_at(&self, state: &Self::State) -> Ticks;

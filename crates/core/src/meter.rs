@@ -25,7 +25,7 @@ use state::{Kernel, Stored, Usage, with_kernel, with_state};
 
 use crate::algorithm::Algorithm as _;
 use crate::algorithm::concurrency::Concurrency;
-pub use crate::algorithm::{Ask, Receipt};
+pub use crate::algorithm::{Ask, Receipt, Refund};
 use crate::decision::Status;
 use crate::mutant::Mutant;
 use crate::time::Ticks;
@@ -151,9 +151,9 @@ impl Meter {
     }
 
     /// Gives back what still counts of a charge. Slots are not touched: they are released.
-    pub fn refund(&self, state: &mut State, now: Ticks, receipt: Receipt, cost: u64) {
+    pub fn refund(&self, state: &mut State, now: Ticks, refund: Refund) {
         self.settle(state, now);
-        with_state!(self, &mut state.usage, |kernel, usage| kernel.refund(usage, now, receipt, cost));
+        with_state!(self, &mut state.usage, |kernel, usage| kernel.refund(usage, now, refund));
     }
 
     /// Extends a lease; `false` when it is lost.

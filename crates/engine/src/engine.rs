@@ -5,14 +5,15 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use arc_swap::ArcSwap;
 use smallvec::SmallVec;
-use tidegate_core::algorithm::Receipt;
+use tidegate_core::algorithm::{Receipt, Refund};
 use tidegate_core::decision::Verdict;
 use tidegate_core::meter::Ask;
 use tidegate_core::quota::{Quota, UNITS_MAX};
+use tidegate_core::time::Ticks;
 use tidegate_store::digest::{Digest, Digester};
 use tidegate_store::store::{Charge, Store, StoreError, StoreStats};
 
-use crate::decision::{Decision, Degraded, Origin};
+use crate::decision::{Decision, Degraded, Origin, Taken};
 use crate::plan::{LoadError, Plan, Planned, Transition};
 
 /// What is decided when the store cannot.
@@ -23,6 +24,15 @@ pub enum OnStoreError {
     /// Refuse it.
     #[default]
     Deny,
+}
+
+/// What a check may say beyond key and cost.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct CheckOptions {
+    /// The id for concurrency quotas; one is made up when it is absent.
+    pub lease: Option<u128>,
+    /// The longest delay of a leaky bucket that is of use: a later start is denied instead of charged.
+    pub max_delay: Option<Ticks>,
 }
 
 /// A call that makes no sense.
@@ -114,15 +124,14 @@ impl Engine {
 
     /// Takes `cost` from every quota if it fits into all, otherwise takes nothing.
     ///
-    /// `lease` is the id for concurrency quotas; one is made up when it is absent.
-    ///
     /// # Errors
     /// See [`UsageError`]. A denial is not an error, and neither is a store that cannot answer.
-    pub fn check(&self, key: &[u8], cost: u64, lease: Option<u128>) -> Result<Decision, UsageError> {
+    pub fn check(&self, key: &[u8], cost: u64, options: CheckOptions) -> Result<Decision, UsageError> {
         let key = self.key(key, cost)?;
         let plan = self.plan.load_full();
-        let lease = plan.lease_ttl_ns().map(|_| lease.unwrap_or_else(random_id));
-        let outcome = self.store_check(&plan, key, Ask { cost, lease: lease.unwrap_or(0) });
+        let lease = plan.lease_ttl_ns().map(|_| options.lease.unwrap_or_else(random_id));
+        let max_delay = options.max_delay.unwrap_or(Ticks::MAX);
+        let outcome = self.store_check(&plan, key, Ask { cost, lease, max_delay });
         let decision = self.decision(plan, Origin::Check, key, cost, outcome);
         let is_taken = decision.degraded.is_none() && decision.is_allowed() && cost > 0;
         Ok(Decision {
@@ -139,8 +148,8 @@ impl Engine {
     pub fn allow(&self, key: &[u8], cost: u64) -> Result<bool, UsageError> {
         let key = self.key(key, cost)?;
         let plan = self.plan.load();
-        let lease = plan.lease_ttl_ns().map_or(0, |_| random_id());
-        match self.store_check(&plan, key, Ask { cost, lease }) {
+        let lease = plan.lease_ttl_ns().map(|_| random_id());
+        match self.store_check(&plan, key, Ask { lease, ..Ask::cost(cost) }) {
             Ok(verdict) => Ok(verdict.is_allowed()),
             Err(_) => Ok(self.without_store()),
         }
@@ -176,12 +185,12 @@ impl Engine {
         let left = decision.refundable.load(Ordering::SeqCst);
         let asked = cost.unwrap_or(left);
         let given_back = UsageError::AlreadyGivenBack { left, cost: decision.cost, asked };
-        let taken = decision.take_refundable(cost).filter(|&taken| taken > 0 || cost == Some(0)).ok_or(given_back)?;
+        let taken = decision.take_refundable(cost).filter(|taken| taken.cost > 0 || cost == Some(0)).ok_or(given_back)?;
         self.give_back(key, decision, taken);
         if let (Some(lease), 0) = (decision.lease, decision.refundable.load(Ordering::SeqCst)) {
             self.release_digest(key, lease);
         }
-        Ok(taken)
+        Ok(taken.cost)
     }
 
     /// Corrects what a decision took to its true cost, once: gives back what was too much, debits what was missing.
@@ -192,11 +201,11 @@ impl Engine {
         self.key(key, cost)?;
         let key = self.receipt_key(key, decision)?;
         let given_back = UsageError::AlreadyGivenBack { left: 0, cost: decision.cost, asked: cost };
-        let taken = decision.take_refundable(None).filter(|&taken| taken > 0).ok_or(given_back)?;
-        if cost < taken {
-            self.give_back(key, decision, taken - cost);
+        let taken = decision.take_refundable(None).filter(|taken| taken.cost > 0).ok_or(given_back)?;
+        if cost < taken.cost {
+            self.give_back(key, decision, Taken { cost: taken.cost - cost, ..taken });
         }
-        Ok(self.debit_digest(key, cost.saturating_sub(taken)))
+        Ok(self.debit_digest(key, cost.saturating_sub(taken.cost)))
     }
 
     /// Extends a lease on every concurrency quota; `false` when one of them lost it.
@@ -342,7 +351,7 @@ impl Engine {
     }
 
     /// Refunds each quota that is still counted in the same way as when it was charged. Losing a refund errs to the safe side.
-    fn give_back(&self, key: Digest, decision: &Decision, cost: u64) {
+    fn give_back(&self, key: Digest, decision: &Decision, taken: Taken) {
         let plan = self.plan.load();
         for (charged, status) in decision.statuses() {
             if status.receipt == Receipt::Nothing {
@@ -351,7 +360,8 @@ impl Engine {
             let Some(planned) = plan.find(charged.namespace).filter(|planned| planned.meter.refunds(&charged.meter)) else {
                 continue;
             };
-            let _ = self.store.refund(&charge(planned, key, Ask::cost(cost)), status.receipt);
+            let refund = Refund { receipt: status.receipt, before: taken.before, cost: taken.cost };
+            let _ = self.store.refund(&charge(planned, key, Ask::cost(taken.cost)), refund);
         }
     }
 }
@@ -366,7 +376,7 @@ fn charges(plan: &Plan, key: Digest, ask: Ask) -> Charges<'_> {
 
 fn lease_charges(plan: &Plan, key: Digest, lease: u128) -> impl Iterator<Item = Charge<'_>> {
     let holds_leases = |planned: &&Planned| planned.meter.retry_is_hint();
-    plan.quotas().iter().filter(holds_leases).map(move |planned| charge(planned, key, Ask { cost: 0, lease }))
+    plan.quotas().iter().filter(holds_leases).map(move |planned| charge(planned, key, Ask { lease: Some(lease), ..Ask::cost(0) }))
 }
 
 fn random() -> (u64, u64) {

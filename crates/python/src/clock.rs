@@ -9,6 +9,7 @@ use crate::errors::usage;
 /// 2026-01-01T00:00:00Z: the start of a minute, an hour, a day, a month and a year.
 const START_NS: u64 = 1_767_225_600_000_000_000;
 
+/// A clock that stands still until it is told to move, for tests that need no sleep.
 #[pyclass(frozen, module = "tidegate._native")]
 pub(crate) struct ManualClock {
     pub(crate) clock: rust::ManualClock,
@@ -25,19 +26,23 @@ impl ManualClock {
         Ok(Self { clock: rust::ManualClock::new(start) })
     }
 
+    /// Moves forward; a negative number moves back, as a real clock does when it is corrected.
     fn advance(&self, seconds: f64) -> PyResult<()> {
         self.clock.advance(nanos(seconds)?);
         Ok(())
     }
 
+    /// Moves by an exact number of nanoseconds.
     fn advance_ns(&self, nanoseconds: i64) {
         self.clock.advance(nanoseconds);
     }
 
+    /// Seconds since the epoch.
     fn time(&self) -> f64 {
         seconds(self.clock.now())
     }
 
+    /// Nanoseconds since the epoch.
     fn time_ns(&self) -> u64 {
         self.clock.now()
     }

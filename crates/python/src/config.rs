@@ -20,6 +20,7 @@ pub(crate) struct Options {
     pub(crate) on_store_error: OnStoreError,
 }
 
+/// Reads `100/minute burst 20, 5000/hour`.
 #[pyfunction]
 pub(crate) fn parse_quotas<'py>(py: Python<'py>, text: &str) -> PyResult<Bound<'py, PyList>> {
     let specs = quota::parse_specs(text).map_err(|error| errors::from_quota(&error))?;
@@ -29,6 +30,7 @@ pub(crate) fn parse_quotas<'py>(py: Python<'py>, text: &str) -> PyResult<Bound<'
     PyList::new(py, mappings)
 }
 
+/// Checks a quota in its object form.
 #[pyfunction]
 pub(crate) fn format_quota(quota: &Bound<'_, PyAny>) -> PyResult<String> {
     Ok(build(quota)?.to_string())

@@ -49,6 +49,12 @@ pub(crate) fn seconds(nanos: u64) -> f64 {
     nanos as f64 / 1e9
 }
 
+/// Seconds as whole nanoseconds, rounded down: a delay must not be longer than asked.
+#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "the range is checked, and casts of floats saturate")]
+pub(crate) fn nanos(seconds: f64) -> PyResult<u64> {
+    if seconds >= 0.0 { Ok((seconds * 1e9) as u64) } else { Err(usage("a delay is a number of seconds from 0 up")) }
+}
+
 fn type_name<'py>(value: &Bound<'py, PyAny>) -> Cow<'static, str> {
     value.get_type().name().map_or(Cow::Borrowed("that"), |name| Cow::Owned(name.to_string_lossy().into_owned()))
 }

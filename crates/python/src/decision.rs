@@ -12,6 +12,7 @@ use tidegate_engine::plan::{Plan, Planned};
 use crate::convert::seconds;
 use crate::errors::usage;
 
+/// The answer to a check: whether the request may pass, and everything a client can be told about it.
 #[pyclass(frozen, module = "tidegate._native")]
 pub(crate) struct Decision {
     pub(crate) decision: rust::Decision,
@@ -23,21 +24,25 @@ impl Decision {
         self.decision.is_allowed()
     }
 
+    /// Whether the request may pass.
     #[getter]
     fn allowed(&self) -> bool {
         self.decision.is_allowed()
     }
 
+    /// The cost that was asked for.
     #[getter]
     fn cost(&self) -> u64 {
         self.decision.cost()
     }
 
+    /// The limit of the binding quota; `None` is unlimited.
     #[getter]
     fn limit(&self) -> Option<u64> {
         self.decision.binding().and_then(|(_, status)| status.limit)
     }
 
+    /// The largest cost that every quota would admit now; `None` is unlimited.
     #[getter]
     fn remaining(&self) -> Option<u64> {
         match self.decision.degraded() {
@@ -46,73 +51,87 @@ impl Decision {
         }
     }
 
+    /// Seconds after which the same call is admitted if nothing else happens, and one tick earlier it is not.
     #[getter]
     fn retry_after(&self) -> Option<f64> {
         self.decision.retry_after().map(seconds)
     }
 
+    /// `retry_after` in nanoseconds, exact.
     #[getter]
     fn retry_after_ns(&self) -> Option<u64> {
         self.decision.retry_after()
     }
 
+    /// Whether `retry_after` is only an upper estimate: slots in flight come free when their holders finish.
     #[getter]
     fn retry_is_hint(&self) -> bool {
         self.decision.retry_is_hint()
     }
 
+    /// Seconds until nothing is used any more in any quota.
     #[getter]
     fn reset_after(&self) -> f64 {
         seconds(self.decision.verdict().reset_after())
     }
 
+    /// `reset_after` in nanoseconds, exact.
     #[getter]
     fn reset_after_ns(&self) -> u64 {
         self.decision.verdict().reset_after()
     }
 
+    /// Seconds to wait before the admitted request starts (`leaky_bucket`); 0 otherwise.
     #[getter]
     fn delay(&self) -> f64 {
         seconds(self.delay_ns())
     }
 
+    /// `delay` in nanoseconds, exact.
     #[getter]
     fn delay_ns(&self) -> u64 {
         if self.decision.is_allowed() { self.decision.verdict().delay() } else { 0 }
     }
 
+    /// Whether the decision was taken without the store.
     #[getter]
     fn degraded(&self) -> bool {
         self.decision.degraded().is_some()
     }
 
+    /// Why the decision is degraded, such as `store_full`.
     #[getter]
     fn reason(&self) -> Option<&'static str> {
         self.decision.degraded().map(|degraded| degraded.error.kind())
     }
 
+    /// The 128-bit id, in hexadecimal, of the slots that were taken; `None` without a `concurrent` quota.
     #[getter]
     fn lease(&self) -> Option<String> {
         self.decision.lease().map(|lease| format!("{lease:032x}"))
     }
 
+    /// The generation of the quotas that decided: 1 at first, one more with each `load`.
     #[getter]
     fn generation(&self) -> u64 {
         self.decision.generation()
     }
 
+    /// The binding quota: the one with the longest wait, or, when allowed, with the smallest share left.
     #[getter]
     fn quota(&self) -> PyResult<QuotaStatus> {
         let binding = self.decision.binding().map(|(_, status)| self.status(status));
         binding.ok_or_else(|| usage("the store could not be asked, so no quota decided: see `reason`"))
     }
 
+    /// What each quota said, in the order in which they were given.
     #[getter]
     fn quotas<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
         let statuses = self.decision.statuses().map(|(_, status)| Py::new(py, self.status(status)));
         PyTuple::new(py, statuses.collect::<PyResult<Vec<_>>>()?)
     }
 
+    /// `RateLimit-Policy`, `RateLimit` and, when denied with a finite wait, `Retry-After`, rounded so that they stay true.
     fn headers<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let fields = PyDict::new(py);
         for (name, value) in headers::fields(&self.decision) {
@@ -145,6 +164,7 @@ impl Decision {
     }
 }
 
+/// What one quota said in a decision.
 #[pyclass(frozen, module = "tidegate._native")]
 pub(crate) struct QuotaStatus {
     plan: Arc<Plan>,
@@ -153,61 +173,73 @@ pub(crate) struct QuotaStatus {
 
 #[pymethods]
 impl QuotaStatus {
+    /// The quota's name, or its text in a form that is safe in headers and metrics (`100/minute-burst-20`).
     #[getter]
     fn name(&self) -> &str {
         &self.planned().label
     }
 
+    /// The quota as canonical text, such as `100/minute burst 20`.
     #[getter]
     fn quota(&self) -> &str {
         &self.planned().text
     }
 
+    /// The algorithm that decided, such as `gcra`; `unlimited` where there is none.
     #[getter]
     fn algorithm(&self) -> &'static str {
         self.planned().quota.algorithm().map_or("unlimited", |algorithm| algorithm.as_str())
     }
 
+    /// Whether this quota had room.
     #[getter]
     fn allowed(&self) -> bool {
         self.status.is_allowed()
     }
 
+    /// The most that can be taken at once when nothing is used (burst for `gcra`); `None` is unlimited.
     #[getter]
     fn limit(&self) -> Option<u64> {
         self.status.limit
     }
 
+    /// The largest cost that would be admitted now; `None` is unlimited.
     #[getter]
     fn remaining(&self) -> Option<u64> {
         self.status.remaining
     }
 
+    /// The smallest wait until the same cost is admitted; 0 when it was; `None` means never.
     #[getter]
     fn retry_after(&self) -> Option<f64> {
         self.status.retry_after.map(seconds)
     }
 
+    /// `retry_after` in nanoseconds, exact.
     #[getter]
     fn retry_after_ns(&self) -> Option<u64> {
         self.status.retry_after
     }
 
+    /// The wait until nothing is used any more.
     #[getter]
     fn reset_after(&self) -> f64 {
         seconds(self.status.reset_after)
     }
 
+    /// `reset_after` in nanoseconds, exact.
     #[getter]
     fn reset_after_ns(&self) -> u64 {
         self.status.reset_after
     }
 
+    /// `leaky_bucket`: how long the admitted request has to wait before it starts.
     #[getter]
     fn delay(&self) -> f64 {
         seconds(self.delay_ns())
     }
 
+    /// `delay` in nanoseconds, exact.
     #[getter]
     fn delay_ns(&self) -> u64 {
         if self.status.is_allowed() { self.status.delay } else { 0 }

@@ -12,6 +12,7 @@ use crate::decision::Decision;
 use crate::errors::{from_load, from_usage, usage};
 use crate::stats::Stats;
 
+/// Quotas and counters behind a `Limiter`.
 #[pyclass(frozen, subclass, module = "tidegate._native")]
 pub(crate) struct Engine {
     engine: rust::Engine,
@@ -31,75 +32,99 @@ impl Engine {
         Ok(Self { engine, is_closed: AtomicBool::new(false) })
     }
 
-    #[pyo3(signature = (key, cost = None, *, lease = None), text_signature = "($self, key, cost=1, *, lease=None)")]
-    fn check(&self, key: &Bound<'_, PyAny>, cost: Option<&Bound<'_, PyAny>>, lease: Option<&str>) -> PyResult<Decision> {
+    /// Takes `cost` from every quota if it fits into all of them, otherwise takes nothing.
+    #[pyo3(
+        signature = (key, cost = None, *, lease = None, max_delay = None),
+        text_signature = "($self, key, cost=1, *, lease=None, max_delay=None)"
+    )]
+    fn check(
+        &self,
+        key: &Bound<'_, PyAny>,
+        cost: Option<&Bound<'_, PyAny>>,
+        lease: Option<&str>,
+        max_delay: Option<f64>,
+    ) -> PyResult<Decision> {
         let lease = lease.map(crate::convert::lease).transpose()?;
-        self.with(key, cost, |engine, key, cost| engine.check(key, cost, lease)).map(wrap)
+        let max_delay = max_delay.map(crate::convert::nanos).transpose()?;
+        self.with(key, cost, |engine, key, cost| engine.check(key, cost, rust::CheckOptions { lease, max_delay })).map(wrap)
     }
 
+    /// The fast path of `check`: takes the same, and answers only whether it did.
     #[pyo3(signature = (key, cost = None), text_signature = "($self, key, cost=1)")]
     fn allow(&self, key: &Bound<'_, PyAny>, cost: Option<&Bound<'_, PyAny>>) -> PyResult<bool> {
         self.with(key, cost, rust::Engine::allow)
     }
 
+    /// Answers what `check` would answer, and changes nothing.
     #[pyo3(signature = (key, cost = None), text_signature = "($self, key, cost=1)")]
     fn peek(&self, key: &Bound<'_, PyAny>, cost: Option<&Bound<'_, PyAny>>) -> PyResult<Decision> {
         self.with(key, cost, rust::Engine::peek).map(wrap)
     }
 
+    /// Gives back what a decision took, as far as it still counts.
     #[pyo3(signature = (key, decision, cost = None))]
     fn refund(&self, key: &Bound<'_, PyAny>, decision: &Bound<'_, Decision>, cost: Option<&Bound<'_, PyAny>>) -> PyResult<u64> {
         let units = cost.map(|units| crate::convert::cost(Some(units))).transpose()?;
         self.with(key, None, |engine, key, _| engine.refund(key, &decision.get().decision, units))
     }
 
+    /// Takes `cost` without asking, for work whose price is known only afterwards. May overdraw by `max_debt`.
     #[pyo3(signature = (key, cost))]
     fn debit(&self, key: &Bound<'_, PyAny>, cost: &Bound<'_, PyAny>) -> PyResult<Decision> {
         self.with(key, Some(cost), rust::Engine::debit).map(wrap)
     }
 
+    /// Corrects a reservation to its true cost: refunds what was too much, debits what was missing. Once per decision.
     #[pyo3(signature = (key, decision, cost))]
     fn settle(&self, key: &Bound<'_, PyAny>, decision: &Bound<'_, Decision>, cost: &Bound<'_, PyAny>) -> PyResult<Decision> {
         self.with(key, Some(cost), |engine, key, cost| engine.settle(key, &decision.get().decision, cost)).map(wrap)
     }
 
+    /// Extends a lease.
     #[pyo3(signature = (key, lease))]
     fn renew(&self, key: &Bound<'_, PyAny>, lease: &Bound<'_, PyAny>) -> PyResult<bool> {
         let lease = lease_id(lease)?;
         self.with(key, None, |engine, key, _| engine.renew(key, lease))
     }
 
+    /// Gives slots back.
     #[pyo3(signature = (key, lease))]
     fn release(&self, key: &Bound<'_, PyAny>, lease: &Bound<'_, PyAny>) -> PyResult<bool> {
         let lease = lease_id(lease)?;
         self.with(key, None, |engine, key, _| engine.release(key, lease))
     }
 
+    /// Forgets a key: it is at full credit again.
     #[pyo3(signature = (key))]
     fn reset(&self, key: &Bound<'_, PyAny>) -> PyResult<bool> {
         self.with(key, None, |engine, key, _| engine.reset(key))
     }
 
+    /// Replaces the quotas for all following decisions, atomically.
     #[pyo3(signature = (quotas, transition))]
     fn load(&self, quotas: &Bound<'_, PyList>, transition: &str) -> PyResult<u64> {
         let (quotas, transition) = (config::quotas(quotas)?, config::transition(transition)?);
         self.open()?.load(quotas, transition).map_err(|error| from_load(&error))
     }
 
+    /// Counters since the limiter was made.
     fn stats(&self) -> PyResult<Stats> {
         Ok(Stats { stats: self.open()?.stats() })
     }
 
+    /// Frees the counters. Every later call but `close` raises `UsageError`.
     fn close(&self) {
         self.is_closed.store(true, Ordering::SeqCst);
         self.engine.clear();
     }
 
+    /// Whether `close` was called.
     #[getter]
     fn closed(&self) -> bool {
         self.is_closed.load(Ordering::SeqCst)
     }
 
+    /// The shortest lease of the `concurrent` quotas in seconds; `None` without one.
     #[getter]
     fn lease_ttl(&self) -> Option<f64> {
         self.engine.plan().lease_ttl_ns().map(seconds)

@@ -3,6 +3,7 @@
 use pyo3::prelude::*;
 use tidegate_engine::engine::EngineStats;
 
+/// What a limiter has done since it was made.
 #[pyclass(frozen, module = "tidegate._native")]
 pub(crate) struct Stats {
     pub(crate) stats: EngineStats,
@@ -10,41 +11,49 @@ pub(crate) struct Stats {
 
 #[pymethods]
 impl Stats {
+    /// Checks that were allowed.
     #[getter]
     fn allowed(&self) -> u64 {
         self.stats.store.allowed
     }
 
+    /// Checks that were denied.
     #[getter]
     fn denied(&self) -> u64 {
         self.stats.store.denied
     }
 
+    /// Checks that were decided without the store (they are in `allowed` or `denied` as well).
     #[getter]
     fn degraded(&self) -> u64 {
         self.stats.degraded
     }
 
+    /// States held now: one for each pair of quota and key that is not at full credit.
     #[getter]
     fn keys(&self) -> u64 {
         self.stats.store.keys
     }
 
+    /// Memory held for them, in bytes.
     #[getter]
     fn bytes(&self) -> u64 {
         self.stats.store.bytes
     }
 
+    /// States dropped because they were back at full credit.
     #[getter]
     fn expired(&self) -> u64 {
         self.stats.store.expired
     }
 
+    /// States dropped early because `max_keys` was reached.
     #[getter]
     fn evicted(&self) -> u64 {
         self.stats.store.evicted
     }
 
+    /// The generation of the quotas in force.
     #[getter]
     fn generation(&self) -> u64 {
         self.stats.generation

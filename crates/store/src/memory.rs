@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use parking_lot::{Mutex, MutexGuard};
 use smallvec::SmallVec;
-use tidegate_core::algorithm::Receipt;
+use tidegate_core::algorithm::{Receipt, Refund};
 use tidegate_core::decision::{Status, Statuses, Verdict};
 use tidegate_core::meter::{Assessment, State};
 use tidegate_core::mutant::Mutant;
@@ -182,16 +182,16 @@ impl Store for MemoryStore {
         Ok(Verdict::new(statuses.collect::<Result<_, _>>()?))
     }
 
-    fn refund(&self, charge: &Charge<'_>, receipt: Receipt) -> Result<(), StoreError> {
-        self.with_state(charge, |state, now| charge.meter.refund(state, now, receipt, charge.ask.cost))
+    fn refund(&self, charge: &Charge<'_>, refund: Refund) -> Result<(), StoreError> {
+        self.with_state(charge, |state, now| charge.meter.refund(state, now, refund))
     }
 
     fn renew(&self, charge: &Charge<'_>) -> Result<bool, StoreError> {
-        self.with_state(charge, |state, now| charge.meter.renew(state, now, charge.ask.lease))
+        self.with_state(charge, |state, now| charge.ask.lease.is_some_and(|lease| charge.meter.renew(state, now, lease)))
     }
 
     fn release(&self, charge: &Charge<'_>) -> Result<bool, StoreError> {
-        self.with_state(charge, |state, now| charge.meter.release(state, now, charge.ask.lease))
+        self.with_state(charge, |state, now| charge.ask.lease.is_some_and(|lease| charge.meter.release(state, now, lease)))
     }
 
     fn reset(&self, charge: &Charge<'_>) -> Result<bool, StoreError> {

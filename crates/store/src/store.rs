@@ -2,9 +2,8 @@
 
 use std::fmt::Debug;
 
-use tidegate_core::algorithm::Receipt;
 use tidegate_core::decision::Verdict;
-use tidegate_core::meter::{Ask, Meter};
+use tidegate_core::meter::{Ask, Meter, Refund};
 use tidegate_core::time::{Tick, Ticks};
 
 use crate::digest::Digest;
@@ -52,11 +51,11 @@ pub trait Store: Debug + Send + Sync {
     /// The store could not remember the charge; nothing was charged.
     fn debit(&self, charges: &[Charge<'_>]) -> Result<Verdict, StoreError>;
 
-    /// Gives back what still counts of a charge. Must be called at most once per unit.
+    /// Gives back what still counts of a charge. Must be called at most once per unit. `charge.ask` is not looked at.
     ///
     /// # Errors
     /// The store could not be reached; the charge stays.
-    fn refund(&self, charge: &Charge<'_>, receipt: Receipt) -> Result<(), StoreError>;
+    fn refund(&self, charge: &Charge<'_>, refund: Refund) -> Result<(), StoreError>;
 
     /// Extends a lease; `false` when it is lost.
     ///

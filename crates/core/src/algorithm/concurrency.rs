@@ -32,7 +32,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Algorithm, Ask, Receipt};
+use super::{Algorithm, Ask, Receipt, Refund};
 use crate::mutant::Mutant;
 use crate::time::Ticks;
 
@@ -75,12 +75,12 @@ impl Algorithm for Concurrency {
     }
 
     /// An upper estimate: until enough leases have expired, if nobody renews or releases.
-    fn retry_after(&self, state: &Leases, now: Ticks, Ask { cost, lease }: Ask) -> Option<Ticks> {
+    fn retry_after(&self, state: &Leases, now: Ticks, Ask { cost, lease, .. }: Ask) -> Option<Ticks> {
         if cost > self.limit {
             return None;
         }
         let mut used = state.used;
-        if used + cost <= self.limit || state.held.contains_key(&short(lease)) {
+        if used + cost <= self.limit || lease.is_some_and(|id| state.held.contains_key(&short(id))) {
             return Some(0);
         }
         for &(expires_at, id) in &state.by_expiry {
@@ -101,8 +101,8 @@ impl Algorithm for Concurrency {
     }
 
     /// Adds a lease; one with the same id is renewed and keeps its weight.
-    fn commit(&self, state: &mut Leases, now: Ticks, Ask { cost, lease }: Ask) -> Receipt {
-        let id = short(lease);
+    fn commit(&self, state: &mut Leases, now: Ticks, Ask { cost, lease, .. }: Ask) -> Receipt {
+        let Some(id) = lease.map(short) else { return Receipt::Nothing };
         if !self.renew(state, now, id) {
             state.insert(id, Lease { weight: cost, expires_at: now + self.ttl });
         }
@@ -114,7 +114,7 @@ impl Algorithm for Concurrency {
     }
 
     /// Slots are released, not refunded: part of a lease cannot be given back.
-    fn refund(&self, _state: &mut Leases, _now: Ticks, _receipt: Receipt, _cost: u64) {}
+    fn refund(&self, _state: &mut Leases, _now: Ticks, _refund: Refund) {}
 
     /// An estimate: a B-tree node is filled to about two thirds.
     fn heap_bytes(state: &Leases) -> usize {

@@ -1,6 +1,6 @@
 //! The two quotas that need no counter: unlimited, and a limit or burst of 0.
 
-use super::{Algorithm, Ask, Receipt};
+use super::{Algorithm, Ask, Receipt, Refund};
 use crate::time::Ticks;
 
 /// Admits everything. A value of its own, not a large limit.
@@ -36,7 +36,7 @@ macro_rules! constant {
                 Receipt::Nothing
             }
 
-            fn refund(&self, (): &mut (), _now: Ticks, _receipt: Receipt, _cost: u64) {}
+            fn refund(&self, (): &mut (), _now: Ticks, _refund: Refund) {}
 
             fn expires_at(&self, (): &()) -> Ticks {
                 0

@@ -33,7 +33,7 @@
 
 use std::sync::Arc;
 
-use super::{Algorithm, Ask, Receipt, charged};
+use super::{Algorithm, Ask, Receipt, Refund, charged};
 use crate::mutant::Mutant;
 use crate::time::{Calendar, Ticks};
 
@@ -113,9 +113,9 @@ impl Algorithm for FixedWindow {
     }
 
     /// Gives back only into the window that was charged: later ones never saw the charge.
-    fn refund(&self, state: &mut Count, _now: Ticks, receipt: Receipt, cost: u64) {
-        if receipt == (Receipt::Window { id: state.end }) || Mutant::RefundAfterExpiry.is_active() {
-            state.used = state.used.saturating_sub(cost);
+    fn refund(&self, state: &mut Count, _now: Ticks, refund: Refund) {
+        if refund.receipt == (Receipt::Window { id: state.end }) || Mutant::RefundAfterExpiry.is_active() {
+            state.used = state.used.saturating_sub(refund.cost);
         }
     }
 

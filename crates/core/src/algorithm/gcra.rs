@@ -34,7 +34,7 @@
 //! **Reference**: ITU-T I.371, generic cell rate algorithm; `algorithms.md` §1.6.
 
 use super::rate::{Arrival, Rate};
-use super::{Algorithm, Ask, Receipt};
+use super::{Algorithm, Ask, Receipt, Refund};
 use crate::mutant::Mutant;
 use crate::time::Ticks;
 
@@ -103,11 +103,14 @@ impl Algorithm for Gcra {
         Receipt::Arrival(*state)
     }
 
-    fn refund(&self, state: &mut Arrival, now: Ticks, receipt: Receipt, cost: u64) {
-        let Receipt::Arrival(charged) = receipt else { return };
+    fn refund(&self, state: &mut Arrival, now: Ticks, refund: Refund) {
+        let Receipt::Arrival(charged) = refund.receipt else { return };
         let level = self.rate.level(*state, now);
-        let credit =
-            if Mutant::RefundAfterExpiry.is_active() { self.rate.weight(cost) } else { self.rate.credit(charged, now, cost) };
+        let credit = if Mutant::RefundAfterExpiry.is_active() {
+            self.rate.weight(refund.cost)
+        } else {
+            self.rate.credit(charged, now, refund)
+        };
         *state = self.rate.arrival(level.saturating_sub(credit), now);
     }
 

@@ -36,7 +36,7 @@
 //! **Reference**: `algorithms.md` §1.7.
 
 use super::rate::{Arrival, Rate};
-use super::{Algorithm, Ask, Receipt};
+use super::{Algorithm, Ask, Receipt, Refund};
 use crate::time::Ticks;
 
 /// Parameters of a `leaky_bucket` quota.
@@ -71,12 +71,12 @@ impl Algorithm for LeakyBucket {
     }
 
     #[inline]
-    fn retry_after(&self, state: &Arrival, now: Ticks, Ask { cost, .. }: Ask) -> Option<Ticks> {
-        if cost > self.max_cost {
+    fn retry_after(&self, state: &Arrival, now: Ticks, ask: Ask) -> Option<Ticks> {
+        if ask.cost > self.max_cost {
             return None;
         }
-        let too_late = self.rate.level(*state, now).saturating_sub(self.backlog_admitted());
-        Some(self.rate.ticks_up(too_late))
+        let admitted = self.backlog_for(self.max_delay.min(ask.max_delay));
+        Some(self.rate.ticks_up(self.rate.level(*state, now).saturating_sub(admitted)))
     }
 
     /// How long a request that is admitted now has to wait, rounded up so that starts never come closer than the rate says.
@@ -107,10 +107,10 @@ impl Algorithm for LeakyBucket {
         Receipt::Arrival(*state)
     }
 
-    fn refund(&self, state: &mut Arrival, now: Ticks, receipt: Receipt, cost: u64) {
-        let Receipt::Arrival(charged) = receipt else { return };
+    fn refund(&self, state: &mut Arrival, now: Ticks, refund: Refund) {
+        let Receipt::Arrival(charged) = refund.receipt else { return };
         let backlog = self.rate.level(*state, now);
-        *state = self.rate.arrival(backlog.saturating_sub(self.rate.credit(charged, now, cost)), now);
+        *state = self.rate.arrival(backlog.saturating_sub(self.rate.credit(charged, now, refund)), now);
     }
 
     fn expires_at(&self, state: &Arrival) -> Ticks {
@@ -131,7 +131,12 @@ impl Algorithm for LeakyBucket {
 impl LeakyBucket {
     /// The longest backlog at which a request is still admitted.
     fn backlog_admitted(&self) -> u128 {
-        self.rate.parts(self.max_delay) + self.rate.weight(self.nodelay)
+        self.backlog_for(self.max_delay)
+    }
+
+    /// The longest backlog that delays a request by no more than `delay`.
+    fn backlog_for(&self, delay: Ticks) -> u128 {
+        self.rate.parts(delay) + self.rate.weight(self.nodelay)
     }
 
     /// The longest backlog that can come about.

@@ -35,7 +35,7 @@
 
 use smallvec::SmallVec;
 
-use super::{Algorithm, Ask, Receipt, charged};
+use super::{Algorithm, Ask, Receipt, Refund, charged};
 use crate::mutant::Mutant;
 use crate::time::Ticks;
 
@@ -124,7 +124,7 @@ impl Algorithm for SlidingWindow {
     }
 
     /// The charge lies in the first pair that is no earlier than it, because merging only moves units to the next later pair.
-    fn refund(&self, state: &mut BoundedLog, now: Ticks, receipt: Receipt, cost: u64) {
+    fn refund(&self, state: &mut BoundedLog, now: Ticks, Refund { receipt, cost, .. }: Refund) {
         let Receipt::Stamp { at, clamps } = receipt else { return };
         let has_left = at + self.window <= now && !Mutant::RefundAfterExpiry.is_active();
         if has_left || clamps != state.clamps {

@@ -33,7 +33,7 @@
 //!
 //! **Reference**: `algorithms.md` §1.4.
 
-use super::{Algorithm, Ask, Receipt, charged};
+use super::{Algorithm, Ask, Receipt, Refund, charged};
 use crate::mutant::Mutant;
 use crate::time::Ticks;
 
@@ -126,7 +126,7 @@ impl Algorithm for SlidingWindowCounter {
         Receipt::Window { id: state.id }
     }
 
-    fn refund(&self, state: &mut TwoBuckets, _now: Ticks, receipt: Receipt, cost: u64) {
+    fn refund(&self, state: &mut TwoBuckets, _now: Ticks, Refund { receipt, cost, .. }: Refund) {
         let Receipt::Window { id: charged_id } = receipt else { return };
         if charged_id == state.id || Mutant::RefundAfterExpiry.is_active() {
             state.current = state.current.saturating_sub(cost);

@@ -29,7 +29,7 @@
 
 use std::collections::VecDeque;
 
-use super::{Algorithm, Ask, Receipt, charged};
+use super::{Algorithm, Ask, Receipt, Refund, charged};
 use crate::mutant::Mutant;
 use crate::time::Ticks;
 
@@ -108,6 +108,10 @@ impl Algorithm for SlidingWindowLog {
             return Receipt::Nothing;
         }
         let used = charged(state.used, cost, self.limit + self.max_debt);
+        if used == state.used {
+            // A debit beyond the bound: an entry without units would only hold the log open.
+            return Receipt::Nothing;
+        }
         let sequence = state.next_sequence;
         state.entries.push_back(Entry { sequence, at: now, cost: used - state.used });
         state.used = used;
@@ -116,7 +120,7 @@ impl Algorithm for SlidingWindowLog {
     }
 
     /// Takes units out of the entry that was charged, and the entry itself once it is empty.
-    fn refund(&self, state: &mut Log, _now: Ticks, receipt: Receipt, cost: u64) {
+    fn refund(&self, state: &mut Log, _now: Ticks, Refund { receipt, cost, .. }: Refund) {
         let Receipt::Entry { sequence } = receipt else { return };
         let Ok(index) = state.entries.binary_search_by_key(&sequence, |entry| entry.sequence) else { return };
         let entry = &mut state.entries[index];

@@ -27,7 +27,7 @@
 //!
 //! **Reference**: `algorithms.md` §1.5.
 
-use super::{Algorithm, Ask, Receipt, charged};
+use super::{Algorithm, Ask, Receipt, Refund, charged};
 use crate::mutant::Mutant;
 use crate::time::Ticks;
 
@@ -107,7 +107,7 @@ impl Algorithm for SlidingWindowRing {
         Receipt::Window { id: state.newest }
     }
 
-    fn refund(&self, state: &mut Ring, _now: Ticks, receipt: Receipt, cost: u64) {
+    fn refund(&self, state: &mut Ring, _now: Ticks, Refund { receipt, cost, .. }: Refund) {
         let Receipt::Window { id: charged_bucket } = receipt else { return };
         if charged_bucket <= state.newest && charged_bucket + u64::from(self.buckets) >= state.newest {
             let count = state.count_mut(charged_bucket);
