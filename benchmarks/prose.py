@@ -24,6 +24,7 @@ Two threads on one hot key wait for each other, so the bar for scaling is held a
     "Tail latency": """
 Every call is timed. Two readings of the clock cost {clock_ns} ns here, which is subtracted from each sample.
 Stage *insert*: that many keys nobody has seen before. Stage *expire*: as many new keys again, while the first ones expire.
+*Preempted* counts how often the kernel took the processor away from the thread; the calls that this hit are in the numbers, a time slice being 4 ms here, so a busy machine cannot show a tail.
 An empty call in the same loop shows what the machine itself adds (interrupts, other processes): nothing can be better than that.
 `limits` gets fewer keys because a thread of it keeps sweeping all of them and competes for the GIL; its p99.99 sits at the 5 ms after which Python makes a thread give way, and more keys raise its p99.9 and its maximum.
 `rust-py-rate-limit` runs with `cleanup_interval=1`, without which it never forgets a key.

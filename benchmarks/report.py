@@ -84,13 +84,14 @@ def _tail(section: dict[str, Any]) -> Iterator[tuple[str, list[str], Rows]]:
         names = [name for name in section["rows"][0]["stages"]["expire"] if name not in {"90", "99.999"}]
         yield (
             "Tail latency",
-            ["library", "keys", "stage", *("max, µs" if name == "100" else f"p{name}, µs" for name in names), "keys expired"],
+            ["library", "keys", "stage", *("max, µs" if name == "100" else f"p{name}, µs" for name in names), "preempted", "keys expired"],
             [
                 [
                     "an empty call" if row["library"] == "nothing" else f"{row['library']} `{row['style']}`",
                     f"{row['keys']:,}",
                     stage,
                     *(f"{cuts[name] / 1e3:,.2f}" for name in names),
+                    f"{row['preempted'][stage]:,}",
                     f"{row['expired']:,}" if row["expired"] is not None and stage == "expire" else "",
                 ]
                 for row in section["rows"]

@@ -7,9 +7,11 @@ Each library runs in a process of its own. What two readings of the clock cost i
 """
 
 import math
+import resource
 import time
 from array import array
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from pathlib import Path
 from time import perf_counter_ns
 from typing import Any
@@ -20,12 +22,41 @@ from peers import EXPIRING, PEERS, Call, Calls, Quota, tidegate_calls
 from timing import collector_off
 
 PERCENTILES = (50.0, 90.0, 99.0, 99.9, 99.99, 99.999, 100.0)
-CHUNK = 50_000
+CHUNK = 10_000
 STYLE = {"tidegate": "check"}
 
 # `limits` keeps sweeping all of its keys in a thread that competes for the GIL: ten million of them would take many minutes and 4 GB.
 KEYS = {"tidegate": 10_000_000, "rust-py-rate-limit": 10_000_000, "limits": 1_000_000, "nothing": 10_000_000}
 KEYS_QUICK = {"tidegate": 1_000_000, "limits": 20_000, "nothing": 200_000}
+
+
+@dataclass
+class Stage:
+    """A run over keys that nobody has seen before, and how long each call took."""
+
+    call: Call
+    prefix: str
+    keys: int
+    not_before: float = 0.0
+    """The stage does not end before this time, unless it has used three times its keys."""
+    preempted: int = 0
+    """How often the kernel took the processor away: those calls are in the samples, but not of the library's making."""
+    samples: "array[int]" = field(default_factory=lambda: array("q"))
+
+    def run(self, advance: Callable[[float], None]) -> None:
+        """Times one call per key."""
+        switches = resource.getrusage(resource.RUSAGE_THREAD).ru_nivcsw
+        while len(self.samples) < self.keys or (time.monotonic() < self.not_before and len(self.samples) < 3 * self.keys):
+            first = len(self.samples)
+            # Names are made and results are stored outside of what is timed.
+            self.samples.extend(_record(self.call, [f"{self.prefix}:{number}" for number in range(first, first + CHUNK)]))
+            advance(min(1.0, len(self.samples) / self.keys))
+        self.preempted = resource.getrusage(resource.RUSAGE_THREAD).ru_nivcsw - switches
+
+    def cuts(self, clock_ns: int) -> dict[str, int]:
+        """Return the percentiles in nanoseconds, without the cost of the clock."""
+        values = np.percentile(np.frombuffer(self.samples, dtype=np.int64), PERCENTILES, method="higher")
+        return {f"{percentile:g}": max(0, int(value) - clock_ns) for percentile, value in zip(PERCENTILES, values, strict=True)}
 
 
 def measure(*, quick: bool, advance: Advance) -> dict[str, Any]:
@@ -54,12 +85,15 @@ def measure_one(*, library: str, keys: int, advance: Advance) -> dict[str, Any]:
         call = _call(library, calls)
         _record(call, [f"warm:{number}" for number in range(1000)])
         started = time.monotonic()
-        stages = {"insert": _stage(call, "a", keys, clock_ns, lambda share: advance("insert", share / 2))}
+        insert = Stage(call, "a", keys)
+        insert.run(lambda share: advance("insert", share / 2))
         inserted_s = time.monotonic() - started
+        expire = Stage(call, "b", keys)
         if library != "nothing":
-            # The first keys must be old enough, so that the second stage really meets keys that expire.
+            # The second stage begins when the first key expires, and goes on at least until the last one has.
+            expire.not_before = started + period_s + inserted_s
             time.sleep(max(0.0, period_s - inserted_s))
-        stages["expire"] = _stage(call, "b", keys, clock_ns, lambda share: advance("expire", 0.5 + share / 2))
+        expire.run(lambda share: advance("expire", 0.5 + share / 2))
         stats = calls.stats() if calls.stats else None
     return {
         "library": library,
@@ -71,7 +105,9 @@ def measure_one(*, library: str, keys: int, advance: Advance) -> dict[str, Any]:
         "expired": stats and stats.expired,
         "held": stats and stats.keys,
         "evicted": stats and stats.evicted,
-        "stages": stages,
+        "stages": {"insert": insert.cuts(clock_ns), "expire": expire.cuts(clock_ns)},
+        "calls": {"insert": len(insert.samples), "expire": len(expire.samples)},
+        "preempted": {"insert": insert.preempted, "expire": expire.preempted},
     }
 
 
@@ -79,7 +115,7 @@ def _calls(library: str, quota: Quota, keys: int) -> Calls:
     if library == "nothing":
         return Calls(allow=len)
     if library == "tidegate":
-        return tidegate_calls(quota, "gcra", keys_max=4 * keys)
+        return tidegate_calls(quota, "gcra", keys_max=5 * keys)
     return EXPIRING[library](quota)
 
 
@@ -94,23 +130,12 @@ def _period_s(library: str, keys: int) -> int:
     trial = keys // 20
     calls = _calls(library, Quota(1, 3600), keys)
     started = time.monotonic()
-    _stage(_call(library, calls), "trial", trial, 0, lambda _share: None)
+    Stage(_call(library, calls), "trial", trial).run(lambda _share: None)
     took_s = time.monotonic() - started
     calls.close()
     # The more keys `limits` has, the slower it becomes.
     reserve = 2.0 if library == "limits" else 1.3
     return max(1, math.ceil(reserve * took_s * keys / trial))
-
-
-def _stage(call: Call, prefix: str, keys: int, clock_ns: int, advance: Callable[[float], None]) -> dict[str, float]:
-    samples = array("q")
-    for first in range(0, keys, CHUNK):
-        # Names are made and results are stored outside of what is timed.
-        samples.extend(_record(call, [f"{prefix}:{number}" for number in range(first, min(first + CHUNK, keys))]))
-        advance(min(1.0, (first + CHUNK) / keys))
-    values = np.frombuffer(samples, dtype=np.int64)
-    cuts = np.percentile(values, PERCENTILES, method="higher")
-    return {f"{percentile:g}": max(0, int(value) - clock_ns) for percentile, value in zip(PERCENTILES, cuts, strict=True)}
 
 
 def _record(call: Call, names: list[str], clock: Callable[[], int] = perf_counter_ns) -> list[int]:

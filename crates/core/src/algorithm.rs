@@ -59,6 +59,8 @@ pub enum Receipt {
     Entry {
         /// Unique within the state.
         sequence: u64,
+        /// When it was charged.
+        at: Ticks,
     },
     /// `concurrency`: the lease.
     Lease {

@@ -78,11 +78,11 @@ impl Meter {
 
     /// Whether receipts of `charged`, an earlier meter of the same counters, still mean the same here.
     ///
-    /// A rate's receipt is a time: after the rate has changed it would stand for another number of units.
+    /// Not for a bucket whose rate was changed or whose burst was lowered.
     pub fn refunds(&self, charged: &Self) -> bool {
         match (&self.kernel, &charged.kernel) {
-            (Kernel::Gcra(new), Kernel::Gcra(old)) => new.rate == old.rate,
-            (Kernel::LeakyBucket(new), Kernel::LeakyBucket(old)) => new.rate == old.rate,
+            (Kernel::Gcra(new), Kernel::Gcra(old)) => new.refunds(old),
+            (Kernel::LeakyBucket(new), Kernel::LeakyBucket(old)) => new.refunds(old),
             _ => true,
         }
     }

@@ -128,7 +128,7 @@ impl Engine {
     /// See [`UsageError`]. A denial is not an error, and neither is a store that cannot answer.
     pub fn check(&self, key: &[u8], cost: u64, options: CheckOptions) -> Result<Decision, UsageError> {
         let key = self.key(key, cost)?;
-        let plan = self.plan.load_full();
+        let plan = self.plan();
         let lease = plan.lease_ttl_ns().map(|_| options.lease.unwrap_or_else(random_id));
         let max_delay = options.max_delay.unwrap_or(Ticks::MAX);
         let outcome = self.store_check(&plan, key, Ask { cost, lease, max_delay });
@@ -161,7 +161,7 @@ impl Engine {
     /// See [`check`](Self::check).
     pub fn peek(&self, key: &[u8], cost: u64) -> Result<Decision, UsageError> {
         let key = self.key(key, cost)?;
-        let plan = self.plan.load_full();
+        let plan = self.plan();
         let outcome = self.store.peek(&charges(&plan, key, Ask::cost(cost)));
         Ok(self.decision(plan, Origin::Peek, key, cost, outcome))
     }
@@ -263,7 +263,15 @@ impl Engine {
 
     /// The quotas in force.
     pub fn plan(&self) -> Arc<Plan> {
-        self.plan.load_full()
+        let plan = self.plan.load_full();
+        match plan.after_transition(&*self.store) {
+            None => plan,
+            Some(after) => {
+                // If somebody loaded other quotas meanwhile, those stay.
+                self.plan.compare_and_swap(&plan, Arc::new(after));
+                self.plan.load_full()
+            }
+        }
     }
 
     /// What the engine and its store hold and have done.

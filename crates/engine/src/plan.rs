@@ -50,6 +50,8 @@ pub struct Plan {
     quotas: Vec<Planned>,
     /// The shortest lease of the concurrency quotas.
     lease_ttl_ns: Option<u64>,
+    /// When the last quota that is phased out ends.
+    transition_ends: Option<Ticks>,
 }
 
 /// A quota, compiled, with the namespace of its counters.
@@ -105,7 +107,15 @@ impl Plan {
             _ => None,
         };
         let lease_ttl_ns = quotas.iter().filter_map(ttl).min();
-        Self { generation, quotas, lease_ttl_ns }
+        let transition_ends = quotas.iter().filter_map(|planned| planned.until).max();
+        Self { generation, quotas, lease_ttl_ns, transition_ends }
+    }
+
+    /// The same generation without its phased-out quotas, once the last of them has ended.
+    pub(crate) fn after_transition(&self, store: &dyn Store) -> Option<Self> {
+        self.transition_ends.filter(|&ends| ends <= store.now())?;
+        let lasting = self.quotas.iter().filter(|planned| planned.until.is_none());
+        Some(Self::new(self.generation, lasting.cloned().collect()))
     }
 
     /// 1 at first, one more with each load.

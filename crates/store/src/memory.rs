@@ -6,6 +6,7 @@
 //! Every state knows when it is back at full credit and may be forgotten. A sweep that walks along with the traffic drops such states; there is no
 //! thread and no timer.
 
+mod locked;
 mod shard;
 mod table;
 
@@ -19,13 +20,17 @@ use tidegate_core::meter::{Assessment, State};
 use tidegate_core::mutant::Mutant;
 use tidegate_core::time::{Tick, Ticks};
 
+use self::locked::{Locked, in_force, shard_index};
 use self::shard::{Shard, Visit, is_limiting};
 use crate::clock::Clock;
 use crate::digest::Digest;
 use crate::store::{Charge, Store, StoreError, StoreStats};
 
-/// A power of two, enough that threads rarely meet.
-const SHARDS: usize = 256;
+/// Enough that threads rarely meet.
+const SHARDS_MAX: usize = 256;
+
+/// The cap on keys is kept per shard. With this many keys in each, chance fills none of them much earlier than the others.
+const SHARD_KEYS_MIN: usize = 4_096;
 
 /// How often a shard's traffic pays for a sweep, and how many slots it looks at: eight for each check, in runs that memory likes.
 const SWEEP_EVERY: u64 = 16;
@@ -44,31 +49,31 @@ pub struct MemoryStore {
 #[repr(align(128))]
 struct Padded(Mutex<Shard>);
 
-/// The shards of one request, locked, in order.
-type Locked<'a> = SmallVec<[(usize, MutexGuard<'a, Shard>); 1]>;
-
 impl MemoryStore {
     /// A store that holds at most about `keys_max` states, by this clock.
     ///
-    /// The cap is kept per shard, so uneven keys reach it a little early. With 0 nothing can be remembered and every check fails.
+    /// The cap is kept per shard, so uneven keys reach a large one a little early; one below 8,192 is exact. With 0 nothing can be remembered
+    /// and every check fails.
     pub fn new(clock: Clock, keys_max: usize) -> Self {
-        let shard = || Padded(Mutex::new(Shard::with_len_max(keys_max.div_ceil(SHARDS))));
-        let shards = std::iter::repeat_with(shard).take(SHARDS).collect();
+        let count = (keys_max / SHARD_KEYS_MIN).clamp(1, SHARDS_MAX);
+        // A power of two, so that a key's shard is found by a mask.
+        let count = if count.is_power_of_two() { count } else { count.next_power_of_two() / 2 };
+        let shard = || Padded(Mutex::new(Shard::with_len_max(keys_max.div_ceil(count))));
+        let shards = std::iter::repeat_with(shard).take(count).collect();
         Self { shards, clock, sweep_next: AtomicUsize::new(0) }
     }
 
     fn lock(&self, charges: &[Charge<'_>]) -> Locked<'_> {
-        let mut indexes: SmallVec<[usize; 8]> = charges.iter().map(|charge| shard_index(charge.key)).collect();
-        if indexes.len() > 1 {
-            indexes.sort_unstable();
-            indexes.dedup();
-        }
-        indexes.into_iter().map(|index| (index, self.shards[index].0.lock())).collect()
+        Locked::new(&self.shards, charges)
+    }
+
+    fn shard(&self, key: Digest) -> MutexGuard<'_, Shard> {
+        self.shards[shard_index(key, self.shards.len())].0.lock()
     }
 
     /// Runs `act` on one state under its lock.
     fn with_state<R>(&self, charge: &Charge<'_>, act: impl FnOnce(&mut State, Ticks) -> R) -> Result<R, StoreError> {
-        let mut shard = self.shards[shard_index(charge.key)].0.lock();
+        let mut shard = self.shard(charge.key);
         let now = self.clock.now();
         shard.visit(charge.key ^ charge.namespace, charge.meter, now, |state| {
             let result = act(state, now);
@@ -80,6 +85,7 @@ impl MemoryStore {
     /// Decides and, if all have room, charges several quotas: first look at all, then write all.
     ///
     /// Also returns the time if a sweep is due.
+    #[inline(never)] // Its size would slow down the usual request, which has one quota.
     fn check_all(&self, charges: &[Charge<'_>]) -> Result<(Statuses, Option<Ticks>), StoreError> {
         let mut locked = self.lock(charges);
         // Read under the lock: time must not go back between two charges of one key.
@@ -87,32 +93,31 @@ impl MemoryStore {
         let mut assessed: SmallVec<[(usize, Assessment); 4]> = SmallVec::new();
         let mut is_allowed = true;
         for (index, charge) in in_force(charges, now) {
-            let assessment =
-                shard_of(&mut locked, charge.key).visit(charge.key ^ charge.namespace, charge.meter, now, |state| {
-                    let assessment = charge.meter.assess(state, now, charge.ask);
-                    (assessment, Visit::Leave { limiting: assessment.retry_after != Some(0) })
-                })?;
+            let assessment = locked.shard(charge.key).visit(charge.key ^ charge.namespace, charge.meter, now, |state| {
+                let assessment = charge.meter.assess(state, now, charge.ask);
+                (assessment, Visit::Leave { limiting: assessment.retry_after != Some(0) })
+            })?;
             is_allowed &= assessment.retry_after == Some(0);
             assessed.push((index, assessment));
         }
         if is_allowed {
-            make_room(charges, &mut locked, now)?;
+            locked.make_room(charges, now)?;
         }
         let statuses = assessed.into_iter().map(|(index, assessment)| {
             let charge = &charges[index];
             // After a denial nothing is charged; the second look only reports what is left.
             let act = |state: &mut State| charge_one(charge, index, assessment, is_allowed, state, now);
-            shard_of(&mut locked, charge.key).visit(charge.key ^ charge.namespace, charge.meter, now, act)
+            locked.shard(charge.key).visit(charge.key ^ charge.namespace, charge.meter, now, act)
         });
         let statuses = statuses.collect::<Result<_, _>>()?;
-        let is_due = locked.first_mut().is_some_and(|(_, shard)| shard.count(is_allowed) % SWEEP_EVERY == 0);
+        let is_due = locked.count(is_allowed) % SWEEP_EVERY == 0;
         Ok((statuses, is_due.then_some(now)))
     }
 
     /// The same for one quota, with one lock and one look-up.
     #[inline]
     fn check_one(&self, charge: &Charge<'_>) -> Result<(Statuses, Option<Ticks>), StoreError> {
-        let mut shard = self.shards[shard_index(charge.key)].0.lock();
+        let mut shard = self.shard(charge.key);
         let now = self.clock.now();
         let status = shard.decide(charge.key ^ charge.namespace, charge.meter, now, charge.ask)?;
         let is_due = shard.count(status.is_allowed()) % SWEEP_EVERY == 0;
@@ -121,7 +126,7 @@ impl MemoryStore {
 
     /// Sweeps the next shard in turn, unless somebody is using it.
     fn sweep(&self, now: Ticks) {
-        let index = self.sweep_next.fetch_add(1, Ordering::Relaxed) % SHARDS;
+        let index = self.sweep_next.fetch_add(1, Ordering::Relaxed) % self.shards.len();
         if let Some(mut shard) = self.shards[index].0.try_lock() {
             shard.sweep(now, SWEEP_SLOTS);
         }
@@ -158,7 +163,7 @@ impl Store for MemoryStore {
         let mut locked = self.lock(charges);
         let now = self.clock.now();
         let statuses = in_force(charges, now).map(|(index, charge)| {
-            shard_of(&mut locked, charge.key).peek(charge.key ^ charge.namespace, charge.meter, |state| {
+            locked.shard(charge.key).peek(charge.key ^ charge.namespace, charge.meter, |state| {
                 let assessment = charge.meter.assess(state, now, charge.ask);
                 status(charge, index, assessment, Receipt::Nothing, state, now)
             })
@@ -170,9 +175,9 @@ impl Store for MemoryStore {
         let mut locked = self.lock(charges);
         let now = self.clock.now();
         let is_charged = |charge: &Charge<'_>| charge.ask.cost > 0 && !charge.meter.is_stateless();
-        make_room(charges, &mut locked, now)?;
+        locked.make_room(charges, now)?;
         let statuses = in_force(charges, now).map(|(index, charge)| {
-            shard_of(&mut locked, charge.key).visit(charge.key ^ charge.namespace, charge.meter, now, |state| {
+            locked.shard(charge.key).visit(charge.key ^ charge.namespace, charge.meter, now, |state| {
                 charge.meter.debit(state, now, charge.ask.cost);
                 let admitted = Assessment { retry_after: Some(0), delay: 0 };
                 let status = status(charge, index, admitted, Receipt::Nothing, state, now);
@@ -195,7 +200,7 @@ impl Store for MemoryStore {
     }
 
     fn reset(&self, charge: &Charge<'_>) -> Result<bool, StoreError> {
-        Ok(self.shards[shard_index(charge.key)].0.lock().remove(charge.key ^ charge.namespace))
+        Ok(self.shard(charge.key).remove(charge.key ^ charge.namespace))
     }
 
     fn clear(&self) {
@@ -215,34 +220,6 @@ impl Store for MemoryStore {
             }
         })
     }
-}
-
-/// The charges that are still asked at `now`, with their positions.
-fn in_force<'a>(charges: &'a [Charge<'a>], now: Ticks) -> impl Iterator<Item = (usize, &'a Charge<'a>)> + Clone {
-    charges.iter().enumerate().filter(move |(_, charge)| charge.until.is_none_or(|until| now < until))
-}
-
-/// Makes room in each shard for the states that the request is about to create.
-fn make_room(charges: &[Charge<'_>], locked: &mut Locked<'_>, now: Ticks) -> Result<(), StoreError> {
-    let keep: SmallVec<[Digest; 8]> = charges.iter().map(|charge| charge.key ^ charge.namespace).collect();
-    for (index, shard) in locked.iter_mut() {
-        let new = in_force(charges, now)
-            .filter(|(_, charge)| shard_index(charge.key) == *index && !charge.meter.is_stateless())
-            .filter(|(_, charge)| !shard.contains(charge.key ^ charge.namespace))
-            .count();
-        shard.make_room(now, new, &keep)?;
-    }
-    Ok(())
-}
-
-fn shard_index(key: Digest) -> usize {
-    key.0[0] as usize % SHARDS
-}
-
-fn shard_of<'a>(locked: &'a mut Locked<'_>, key: Digest) -> &'a mut Shard {
-    let index = shard_index(key);
-    let (_, shard) = locked.iter_mut().find(|(locked, _)| *locked == index).expect("every shard of the request is locked");
-    shard
 }
 
 /// Charges one quota if the request as a whole is allowed, and reports what is left.

@@ -56,6 +56,14 @@ impl Gcra {
     pub fn new(rate: Rate, burst: u64, max_debt: u64) -> Self {
         Self { rate, burst, full: rate.weight(burst), level_max: rate.weight(burst + max_debt) }
     }
+
+    /// Whether receipts of `charged`, an earlier quota of the same counters, still mean the same.
+    ///
+    /// A receipt is a time: under another rate it stands for another number of units. And where less fits than before, what is above is clamped,
+    /// with and without the charge: giving all of it back would leave less than if it had never been taken.
+    pub(crate) fn refunds(&self, charged: &Self) -> bool {
+        self.rate == charged.rate && self.level_max >= charged.level_max
+    }
 }
 
 impl Algorithm for Gcra {
@@ -68,7 +76,7 @@ impl Algorithm for Gcra {
     /// Clamps a level that no admission can have produced: the clock went back, or the burst was lowered.
     ///
     /// The bucket is then empty rather than locked for as long as the clock went back.
-    #[inline]
+    #[inline(always)]
     fn settle(&self, state: &mut Arrival, now: Ticks) {
         self.rate.rebase(state);
         if self.rate.level(*state, now) > self.level_max {
@@ -76,7 +84,7 @@ impl Algorithm for Gcra {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn retry_after(&self, state: &Arrival, now: Ticks, Ask { cost, .. }: Ask) -> Option<Ticks> {
         if cost > self.burst {
             return None;
@@ -85,18 +93,18 @@ impl Algorithm for Gcra {
         Some(self.rate.ticks_up(wanted.saturating_sub(self.full)))
     }
 
-    #[inline]
+    #[inline(always)]
     fn remaining(&self, state: &Arrival, now: Ticks) -> u64 {
         let free = self.full.saturating_sub(self.rate.level(*state, now));
         self.rate.units_in(free)
     }
 
-    #[inline]
+    #[inline(always)]
     fn reset_after(&self, state: &Arrival, now: Ticks) -> Ticks {
         self.rate.ticks_up(self.rate.level(*state, now))
     }
 
-    #[inline]
+    #[inline(always)]
     fn commit(&self, state: &mut Arrival, now: Ticks, Ask { cost, .. }: Ask) -> Receipt {
         let level = self.rate.level(*state, now) + self.rate.weight(cost);
         *state = self.rate.arrival(level.min(self.level_max), now);
@@ -118,12 +126,12 @@ impl Algorithm for Gcra {
         state.expires_at()
     }
 
-    #[inline]
+    #[inline(always)]
     fn pack(&self, state: &Arrival) -> Option<[u64; 2]> {
         Some(state.pack())
     }
 
-    #[inline]
+    #[inline(always)]
     fn unpack(&self, words: [u64; 2]) -> Arrival {
         Arrival::unpack(words)
     }

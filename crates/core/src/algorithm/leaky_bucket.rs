@@ -37,6 +37,7 @@
 
 use super::rate::{Arrival, Rate};
 use super::{Algorithm, Ask, Receipt, Refund};
+use crate::quota::UNITS_MAX;
 use crate::time::Ticks;
 
 /// Parameters of a `leaky_bucket` quota.
@@ -89,14 +90,14 @@ impl Algorithm for LeakyBucket {
     #[inline]
     fn remaining(&self, state: &Arrival, now: Ticks) -> u64 {
         let backlog = self.rate.level(*state, now);
-        self.backlog_admitted().checked_sub(backlog).map_or(0, |free| self.rate.units_in(free) + 1)
+        self.backlog_admitted().checked_sub(backlog).map_or(0, |free| self.units_waiting(free) + 1)
     }
 
     /// Until `remaining` is full again: a remainder of the backlog below one unit does not lower it.
     #[inline]
     fn reset_after(&self, state: &Arrival, now: Ticks) -> Ticks {
         let free_when_idle = self.backlog_admitted();
-        let harmless = free_when_idle - self.rate.weight(self.rate.units_in(free_when_idle));
+        let harmless = free_when_idle - self.rate.weight(self.units_waiting(free_when_idle));
         self.rate.ticks_up(self.rate.level(*state, now).saturating_sub(harmless))
     }
 
@@ -129,6 +130,11 @@ impl Algorithm for LeakyBucket {
 }
 
 impl LeakyBucket {
+    /// How many units fit into a backlog, as far as they can be counted: a fast queue of a hundred years holds more than any cost can be.
+    fn units_waiting(&self, backlog: u128) -> u64 {
+        self.rate.units_in(backlog.min(self.rate.weight(UNITS_MAX - 1)))
+    }
+
     /// The longest backlog at which a request is still admitted.
     fn backlog_admitted(&self) -> u128 {
         self.backlog_for(self.max_delay)
@@ -137,6 +143,11 @@ impl LeakyBucket {
     /// The longest backlog that delays a request by no more than `delay`.
     fn backlog_for(&self, delay: Ticks) -> u128 {
         self.rate.parts(delay) + self.rate.weight(self.nodelay)
+    }
+
+    /// As for [`Gcra`](super::gcra::Gcra::refunds).
+    pub(crate) fn refunds(&self, charged: &Self) -> bool {
+        self.rate == charged.rate && self.backlog_max() >= charged.backlog_max()
     }
 
     /// The longest backlog that can come about.

@@ -24,25 +24,25 @@ impl Rate {
     }
 
     /// What `cost` units weigh, in parts of `1/l` tick.
-    #[inline]
+    #[inline(always)]
     pub(super) fn weight(self, cost: u64) -> u128 {
         u128::from(cost) * u128::from(self.ticks)
     }
 
     /// A duration in parts of `1/l` tick.
-    #[inline]
+    #[inline(always)]
     pub(super) fn parts(self, ticks: Ticks) -> u128 {
         u128::from(ticks) * u128::from(self.units)
     }
 
     /// How many whole units weigh no more than `parts`.
-    #[inline]
+    #[inline(always)]
     pub(super) fn units_in(self, parts: u128) -> u64 {
         divide(parts, self.ticks)
     }
 
     /// The smallest number of ticks that is at least `parts`.
-    #[inline]
+    #[inline(always)]
     pub(super) fn ticks_up(self, parts: u128) -> Ticks {
         if self.units == 1 {
             return narrow(parts);
@@ -51,13 +51,13 @@ impl Rate {
     }
 
     /// How far `arrival` lies ahead of `now`, in parts of `1/l` tick; 0 once it has passed.
-    #[inline]
+    #[inline(always)]
     pub(super) fn level(self, arrival: Arrival, now: Ticks) -> u128 {
         if arrival.ticks < now { 0 } else { self.parts(arrival.ticks - now) + u128::from(arrival.part) }
     }
 
     /// The instant that lies `level` ahead of `now`.
-    #[inline]
+    #[inline(always)]
     pub(super) fn arrival(self, level: u128, now: Ticks) -> Arrival {
         if self.units == 1 {
             return Arrival { ticks: now + narrow(level), part: 0, base: 1 };
@@ -68,7 +68,7 @@ impl Rate {
     }
 
     /// Expresses an arrival of another rate in this one, rounded up by less than a tick.
-    #[inline]
+    #[inline(always)]
     pub(super) fn rebase(self, arrival: &mut Arrival) {
         if arrival.base != self.units {
             *arrival = Arrival { ticks: arrival.ticks + u64::from(arrival.part > 0), part: 0, base: self.units };
@@ -127,6 +127,7 @@ fn gcd(a: u64, b: u64) -> u64 {
 }
 
 /// Divides with 64 bits where the number fits: a 128-bit division costs several times as much.
+#[inline(always)]
 fn divide(dividend: u128, divisor: u64) -> u64 {
     match u64::try_from(dividend) {
         Ok(small) => small / divisor,
@@ -134,10 +135,12 @@ fn divide(dividend: u128, divisor: u64) -> u64 {
     }
 }
 
+#[inline(always)]
 fn narrow(value: u128) -> u64 {
     u64::try_from(value).expect("the quota's longest fill time is checked at construction")
 }
 
+#[inline(always)]
 fn narrow_part(value: u128) -> u32 {
     u32::try_from(value).expect("a remainder is below its 32-bit divisor")
 }

@@ -116,12 +116,17 @@ impl Algorithm for SlidingWindowLog {
         state.entries.push_back(Entry { sequence, at: now, cost: used - state.used });
         state.used = used;
         state.next_sequence += 1;
-        Receipt::Entry { sequence }
+        Receipt::Entry { sequence, at: now }
     }
 
     /// Takes units out of the entry that was charged, and the entry itself once it is empty.
-    fn refund(&self, state: &mut Log, _now: Ticks, Refund { receipt, cost, .. }: Refund) {
-        let Receipt::Entry { sequence } = receipt else { return };
+    ///
+    /// An entry that has left the window is not looked for: a store may have dropped the log since, and numbers begin again in a new one.
+    fn refund(&self, state: &mut Log, now: Ticks, Refund { receipt, cost, .. }: Refund) {
+        let Receipt::Entry { sequence, at } = receipt else { return };
+        if at + self.window <= now {
+            return;
+        }
         let Ok(index) = state.entries.binary_search_by_key(&sequence, |entry| entry.sequence) else { return };
         let entry = &mut state.entries[index];
         let credit = cost.min(entry.cost);

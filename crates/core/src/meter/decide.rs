@@ -17,7 +17,7 @@ pub(super) struct Work<'a, A: Algorithm> {
 
 impl<A: Algorithm> Work<'_, A> {
     /// Brings the state to `now`.
-    #[inline]
+    #[inline(always)]
     pub(super) fn settle(&mut self) {
         self.kernel.settle(self.usage, self.now);
         if let Some(last) = self.last_admitted {
@@ -27,7 +27,7 @@ impl<A: Algorithm> Work<'_, A> {
     }
 
     /// Settles, and charges if there is room.
-    #[inline]
+    #[inline(always)]
     pub(super) fn decide(&mut self, ask: Ask) -> Status {
         self.settle();
         let retry_after = self.retry_after(ask);
@@ -47,14 +47,14 @@ impl<A: Algorithm> Work<'_, A> {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     pub(super) fn retry_after(&self, ask: Ask) -> Option<Ticks> {
         let wait = self.kernel.retry_after(self.usage, self.now, ask);
         let wait = if cfg!(feature = "mutants") { self.mutated(wait, ask) } else { wait };
         wait.map(|wait| wait.max(gap_left(self.meter, *self.last_admitted, self.now)))
     }
 
-    #[inline]
+    #[inline(always)]
     pub(super) fn commit(&mut self, ask: Ask) -> Receipt {
         if self.meter.min_interval > 0 {
             *self.last_admitted = Some(self.now);
@@ -75,7 +75,7 @@ impl<A: Algorithm> Work<'_, A> {
 }
 
 /// What is left in a settled state.
-#[inline]
+#[inline(always)]
 pub(super) fn left<A: Algorithm>(meter: &Meter, kernel: &A, usage: &A::State, last_admitted: Option<Ticks>, now: Ticks) -> Left {
     let gap = gap_left(meter, last_admitted, now);
     let remaining = if gap > 0 { 0 } else { kernel.remaining(usage, now) };
@@ -83,6 +83,7 @@ pub(super) fn left<A: Algorithm>(meter: &Meter, kernel: &A, usage: &A::State, la
 }
 
 /// How long no request is admitted because the last one is too near.
+#[inline(always)]
 fn gap_left(meter: &Meter, last_admitted: Option<Ticks>, now: Ticks) -> Ticks {
     last_admitted.map_or(0, |last| (last + meter.min_interval).saturating_sub(now))
 }

@@ -3,10 +3,12 @@
 //! A history is mostly relative: "wait until the denial said, less a tick", "ask for one more than remains". So short random lists meet the edges that
 //! absolute times and costs would miss.
 
+use std::fmt;
+
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::strategy::Union;
-use tidegate_core::algorithm::Receipt;
+use tidegate_core::algorithm::{Receipt, Refund};
 use tidegate_core::decision::Status;
 use tidegate_core::meter::{Ask, Meter, State};
 use tidegate_core::time::{TICKS_MAX, Ticks};
@@ -63,11 +65,18 @@ impl Events {
 }
 
 /// A family of quotas, when it begins, and what happens.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub(crate) struct History {
     pub(crate) family: Family,
     pub(crate) start: Ticks,
     pub(crate) steps: Vec<Step>,
+}
+
+/// On one line, however it is asked for.
+impl fmt::Debug for History {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?} from {}: {:?}", self.family, self.start, self.steps)
+    }
 }
 
 /// Random histories.
@@ -87,7 +96,10 @@ fn steps(events: Events) -> impl Strategy<Value = Step> {
         choices.push((1, (0..=12_u64).prop_map(Step::Debit).boxed()));
     }
     if events.refunds {
-        choices.push((3, (any::<prop::sample::Index>(), 1..=4_u64).prop_map(|(of, units)| Step::Refund(of.index(64), units)).boxed()));
+        choices.push((
+            3,
+            (any::<prop::sample::Index>(), 1..=4_u64).prop_map(|(of, units)| Step::Refund(of.index(64), units)).boxed(),
+        ));
     }
     if events.back {
         choices.push((2, waits().prop_map(Step::Back).boxed()));
@@ -131,10 +143,16 @@ pub(crate) struct Charged {
 /// What one step came to.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Event {
-    Checked { cost: u64, status: Status },
+    Checked {
+        cost: u64,
+        status: Status,
+    },
     Debited,
     /// Which charge, and how many units of it.
-    Refunded { charge: usize, units: u64 },
+    Refunded {
+        charge: usize,
+        units: u64,
+    },
     Moved,
     Loaded,
 }
@@ -159,8 +177,8 @@ pub(crate) struct Desk {
     /// The sum of all moves forward: a time that never goes back.
     pub(crate) elapsed: Ticks,
     pub(crate) charges: Vec<Charged>,
-    window: Ticks,
-    retry_after: Ticks,
+    pub(crate) window: Ticks,
+    pub(crate) retry_after: Ticks,
 }
 
 impl Desk {
@@ -205,7 +223,7 @@ impl Desk {
 
     pub(crate) fn check(&mut self, cost: u64) -> Status {
         let lease = self.next_lease();
-        let status = self.meters[self.loaded].decide(&mut self.state, self.now, Ask { cost, lease });
+        let status = self.meters[self.loaded].decide(&mut self.state, self.now, ask(cost, lease));
         match status.retry_after {
             Some(0) => self.charges.push(Charged { receipt: status.receipt, lease, cost, given_back: 0, is_valid: true }),
             wait => self.retry_after = wait.unwrap_or(0),
@@ -213,10 +231,28 @@ impl Desk {
         status
     }
 
+    /// Does what happened at another desk, which is at the same time.
+    pub(crate) fn follow(&mut self, other: &Self, step: Step, event: Event) {
+        match event {
+            Event::Checked { cost, .. } => {
+                self.check(cost);
+            }
+            Event::Debited => {
+                self.play(step);
+            }
+            Event::Refunded { charge, units } => {
+                self.refund(charge, units);
+            }
+            Event::Loaded => self.load(other.loaded),
+            Event::Moved => {}
+        }
+        (self.now, self.elapsed) = (other.now, other.elapsed);
+    }
+
     /// Asks without taking, as of `now + wait`, and forgets that it was asked.
     pub(crate) fn answer(&self, wait: Ticks, cost: u64) -> Answer {
         let (mut state, now) = (self.state.clone(), self.now + wait);
-        let assessment = self.meter().assess(&mut state, now, Ask { cost, lease: self.next_lease() });
+        let assessment = self.meter().assess(&mut state, now, ask(cost, self.next_lease()));
         let left = self.meter().left(&state, now);
         Answer {
             retry_after: assessment.retry_after,
@@ -246,7 +282,8 @@ impl Desk {
         }
     }
 
-    fn refund(&mut self, charge: usize, units: u64) -> Event {
+    /// Gives units of a charge back, as many as are left of it.
+    pub(crate) fn refund(&mut self, charge: usize, units: u64) -> Event {
         let Some(charge) = charge.checked_rem(self.charges.len()) else { return Event::Moved };
         let charged = &mut self.charges[charge];
         let meter = &self.meters[self.loaded];
@@ -258,13 +295,13 @@ impl Desk {
         if units == 0 || !charged.is_valid {
             return Event::Moved;
         }
-        let receipt = meter.receipt_after(charged.receipt, charged.given_back);
-        meter.refund(&mut self.state, self.now, receipt, units);
+        let refund = Refund { receipt: charged.receipt, before: charged.given_back, cost: units };
+        meter.refund(&mut self.state, self.now, refund);
         charged.given_back += units;
         Event::Refunded { charge, units }
     }
 
-    fn load(&mut self, quota: usize) {
+    pub(crate) fn load(&mut self, quota: usize) {
         let is_same = self.meters[quota].refunds(self.meter());
         self.charges.iter_mut().for_each(|charged| charged.is_valid &= is_same);
         self.loaded = quota;
@@ -280,7 +317,12 @@ impl Desk {
     }
 
     /// Ids that differ in their upper halves only.
-    fn next_lease(&self) -> u128 {
+    pub(crate) fn next_lease(&self) -> u128 {
         (self.charges.len() as u128 + 1) << 64
     }
+}
+
+/// A cost, and a lease for the quotas that want one.
+pub(crate) fn ask(cost: u64, lease: u128) -> Ask {
+    Ask { lease: Some(lease), ..Ask::cost(cost) }
 }

@@ -23,12 +23,16 @@ impl ExactLog {
     }
 
     pub(crate) fn give_back(&mut self, charge: usize, units: u64) {
-        self.entries[charge].units -= units;
+        let entry = &mut self.entries[charge];
+        entry.units = entry.units.saturating_sub(units);
     }
 
-    /// The clock went back: what lies in the future is of now.
-    pub(crate) fn step_back(&mut self, now: Ticks) {
-        self.entries.iter_mut().for_each(|entry| entry.at = entry.at.min(now));
+    /// Somebody looked: what has left the window is gone for good, and what lies in the future is of now, for the clock went back.
+    pub(crate) fn settle(&mut self, now: Ticks, window: Ticks) {
+        for entry in &mut self.entries {
+            let has_left = entry.at + window <= now;
+            *entry = Entry { at: entry.at.min(now), units: if has_left { 0 } else { entry.units } };
+        }
     }
 
     /// Units in the window `(now - window, now]`.

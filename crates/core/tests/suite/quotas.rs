@@ -26,7 +26,6 @@ use Kind::{Concurrency, Counter, Fixed, Gcra, Leaky, Log, Ring, SlidingWindow};
 pub(crate) const ALL: &[Kind] = &[SlidingWindow, Log, Counter, Ring, Fixed, Gcra, Leaky, Concurrency];
 pub(crate) const TIMED: &[Kind] = &[SlidingWindow, Log, Counter, Ring, Fixed, Gcra, Leaky];
 pub(crate) const WINDOWS: &[Kind] = &[SlidingWindow, Log, Counter, Ring, Fixed];
-pub(crate) const BUCKETS: &[Kind] = &[Gcra, Leaky];
 
 /// What the quotas of a family may have.
 #[derive(Debug, Clone, Copy)]
@@ -34,17 +33,19 @@ pub(crate) struct Options {
     pub(crate) kinds: &'static [Kind],
     /// How many quotas, with different limits, share the counters.
     pub(crate) quotas_max: usize,
-    /// Whether all rates of a family are the same.
-    pub(crate) one_rate: bool,
+    /// Whether all quotas of a family have the same rate and the same distance between requests.
+    pub(crate) one_pace: bool,
     /// Whether requests may have to keep a distance.
     pub(crate) min_interval: bool,
     /// Whether debits never reach the bottom of the debt, where part of them is forgiven.
     pub(crate) ample_debt: bool,
+    /// Whether ticks are microseconds and all times multiples of them.
+    pub(crate) whole_micros: bool,
 }
 
 impl Options {
     pub(crate) fn of(kinds: &'static [Kind]) -> Self {
-        Self { kinds, quotas_max: 1, one_rate: false, min_interval: false, ample_debt: false }
+        Self { kinds, quotas_max: 1, one_pace: false, min_interval: false, ample_debt: false, whole_micros: false }
     }
 }
 
@@ -107,8 +108,10 @@ fn numbers() -> impl Strategy<Value = Numbers> {
 /// Families with windows of 1 to some 60,000 ticks: so short that every edge is met often.
 pub(crate) fn families(options: Options) -> impl Strategy<Value = Family> {
     let quotas = proptest::collection::vec(numbers(), 1..=options.quotas_max);
-    let period_ns = (1..=60_u64, 0..=1_u64, 0..1_000_u64).prop_map(|(micros, odd, nanos)| micros * 1_000 + odd * nanos);
-    (select(options.kinds), select(vec![1_u64, 7, 1_000]), period_ns, 2..=6_u64, quotas)
+    let odd_max = u64::from(!options.whole_micros);
+    let period_ns = (1..=60_u64, 0..=odd_max, 0..1_000_u64).prop_map(|(micros, odd, nanos)| micros * 1_000 + odd * nanos);
+    let ticks = if options.whole_micros { vec![1_000_u64] } else { vec![1, 7, 1_000] };
+    (select(options.kinds), select(ticks), period_ns, 2..=6_u64, quotas)
         .prop_filter_map("a quota that cannot be built", move |(kind, tick_ns, period_ns, buckets, numbers)| {
             family(options, kind, tick_ns, period_ns, buckets, &numbers)
         })
@@ -117,14 +120,14 @@ pub(crate) fn families(options: Options) -> impl Strategy<Value = Family> {
 fn family(options: Options, kind: Kind, tick_ns: u64, period_ns: u64, buckets: u64, numbers: &[Numbers]) -> Option<Family> {
     // A lease lives at least a millisecond.
     let (tick_ns, period_ns) = if kind == Concurrency { (1_000_000, period_ns * 1_000) } else { (tick_ns, period_ns) };
-    let limit_of_first = numbers[0].limit;
+    let first = &numbers[0];
     let specs = numbers.iter().map(|numbers| {
-        let is_rate = matches!(kind, Gcra | Leaky);
-        let limit = if options.one_rate && is_rate { limit_of_first } else { numbers.limit };
+        let pace = if options.one_pace { first } else { numbers };
+        let limit = if matches!(kind, Gcra | Leaky) { pace.limit } else { numbers.limit };
         let base = QuotaSpec { limit: Some(limit), algorithm: Some(algorithm(kind)), ..QuotaSpec::default() };
         let timed = QuotaSpec {
             period_ns: Some(period_ns),
-            min_interval_ns: options.min_interval.then_some(numbers.min_interval * tick_ns),
+            min_interval_ns: options.min_interval.then_some(pace.min_interval * tick_ns),
             max_debt: if options.ample_debt { Some(10_000) } else { numbers.max_debt },
             ..base.clone()
         };

@@ -59,10 +59,6 @@ pub(super) struct Table {
 }
 
 impl Table {
-    pub(super) fn len(&self) -> usize {
-        self.len
-    }
-
     pub(super) fn capacity(&self) -> usize {
         self.entries.len()
     }
@@ -99,6 +95,11 @@ impl Table {
     /// Whether one more entry would make the table fuller than four fifths.
     pub(super) fn is_full(&self) -> bool {
         (self.len + 1) * 5 > self.capacity() * 4
+    }
+
+    /// Whether it is worth giving memory back: less than a quarter is used, of more than a few slots.
+    pub(super) fn is_sparse(&self) -> bool {
+        self.capacity() > 16 && self.len * 4 < self.capacity()
     }
 
     /// Adds an entry that is not there yet, into a table that is not full.

@@ -1,0 +1,676 @@
+"""
+Random histories: the library against the oracle, and against its own promises.
+
+Histories are the same in every run. A failure prints the shortest history that shows it, and a `@reproduce_failure` line that replays it. For
+more of them, and others each time: `TIDEGATE_EXAMPLES=5000 pytest tests/test_properties.py`.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any, Literal
+
+import pytest
+from hypothesis import HealthCheck, assume, given, note, settings
+from hypothesis import strategies as st
+
+from tidegate import Limiter
+from tidegate.testing import ManualClock
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from tests.oracle import Answer, Oracle, Taken
+    from tidegate import Decision, QuotaStatus
+else:  # Tests are scripts in a folder, not a package.
+    from oracle import Answer, Oracle
+
+EXAMPLES = int(os.environ.get("TIDEGATE_EXAMPLES", "0"))
+settings.register_profile(
+    "tidegate",
+    max_examples=EXAMPLES or 8,
+    derandomize=not EXAMPLES,
+    database=None,
+    deadline=None,
+    print_blob=True,
+    suppress_health_check=[HealthCheck.too_slow],
+)
+settings.load_profile("tidegate")
+
+KEY = "key"
+SECOND = 1_000_000_000
+
+
+# --- What histories are made of ---------------------------------------------------------------------------------------------------------
+
+costs = st.sampled_from([1, 1, 1, 2, 3, 5, 8])
+limits = st.integers(1, 12)
+periods = st.sampled_from(["second", "7s", "minute", "10us", "1001ns", "13ms"])
+
+
+@st.composite
+def debts(draw: st.DrawFn) -> str:
+    """
+    Clauses that every quota over time may have.
+    """
+    debt = draw(st.sampled_from(["", "", " max_debt 0", " max_debt 3"]))
+    gap = draw(st.sampled_from(["", "", "", " min_interval 3us", " min_interval 700ms"]))
+    return debt + gap
+
+
+def window(suffix: str) -> st.SearchStrategy[str]:
+    """
+    Quotas of an algorithm without parameters of its own.
+    """
+    return st.builds("{}/{} {}{}".format, limits, periods, st.just(suffix), debts())
+
+
+QUOTAS: dict[str, st.SearchStrategy[str]] = {
+    "sliding_window": st.builds("{}/{} entries {}{}".format, limits, periods, st.sampled_from([1, 2, 3, 16]), debts()),
+    "sliding_window_log": window("sliding_window_log"),
+    "sliding_window_counter": window("sliding_window_counter"),
+    "sliding_window_ring": st.builds("{}/{} sliding_window_counter buckets {}{}".format, limits, periods, st.integers(2, 7), debts()),
+    "fixed_window": window("fixed_window"),
+    "gcra": st.builds("{}/{} burst {}{}".format, limits, periods, st.integers(1, 12), debts()),
+    "leaky_bucket": st.builds(
+        "{}/{} queue {} nodelay {}{}{}".format,
+        limits,
+        periods,
+        st.sampled_from(["0s", "5us", "350ms", "10s"]),
+        st.sampled_from([0, 0, 1, 4]),
+        st.sampled_from(["", "", " max_cost 2"]),
+        debts(),
+    ),
+    "concurrency": st.builds("{} concurrent ttl {}".format, limits, st.sampled_from(["1ms", "7s", "60s"])),
+}
+ALGORITHMS = list(QUOTAS)
+RATES = ("gcra", "leaky_bucket")
+for_every_algorithm = pytest.mark.parametrize("algorithm", ALGORITHMS)
+for_every_window_and_bucket = pytest.mark.parametrize("algorithm", [name for name in ALGORITHMS if name != "concurrency"])
+
+
+@dataclass(frozen=True)
+class Stride:
+    """
+    How far the clock moves: to where the last answer changes (`retry`, `reset`), or by thousandths of a period; and some ticks more.
+    """
+
+    to: Literal["now", "retry", "reset", "period"]
+    thousandths: int = 0
+    ticks: int = 0
+
+
+def strides(*, back: bool) -> st.SearchStrategy[Stride]:
+    """
+    Moves of a clock that may be set back, or not.
+    """
+    forward = [
+        st.builds(Stride, st.just("now")),
+        st.builds(Stride, st.sampled_from(["now", "retry", "reset"]), ticks=st.integers(-1, 1)),
+        st.builds(Stride, st.just("period"), thousandths=st.integers(0, 2500)),
+    ]
+    backward = [st.builds(Stride, st.just("period"), thousandths=st.integers(-2500, 0))] if back else []
+    return st.one_of(*forward, *backward)
+
+
+@dataclass(frozen=True)
+class Step:
+    """
+    One call, after a move of the clock.
+    """
+
+    stride: Stride
+    verb: str
+    cost: int
+    pick: int
+    """Which earlier decision is refunded, or which lease is meant."""
+
+
+VERBS = ["check"] * 6 + ["peek", "refund", "refund", "debit", "load"]
+LEASE_VERBS = ["check"] * 4 + ["peek", "renew", "release", "debit", "load"]
+
+
+def steps(algorithm: str, verbs: list[str] | None = None, *, back: bool = True) -> st.SearchStrategy[list[Step]]:
+    """
+    A history.
+    """
+    verbs = verbs or (LEASE_VERBS if algorithm == "concurrency" else VERBS)
+    step = st.builds(Step, strides(back=back), st.sampled_from(verbs), costs | st.just(0), st.integers(0, 5))
+    return st.lists(step, min_size=1, max_size=30)
+
+
+@dataclass
+class Play:
+    """
+    A limiter and its oracle that live through the same history.
+    """
+
+    quota: str
+    is_monotonic: bool = False
+    clock: ManualClock = field(default_factory=ManualClock)
+    taken: list[tuple[Decision, Taken]] = field(default_factory=list)
+    last: Answer | None = None
+
+    def __post_init__(self) -> None:
+        self.limiter = Limiter(self.quota, clock=self.clock)
+        self.oracle = Oracle(" ".join(self.quota.split()))
+        self.is_concurrency = self.oracle.rule.algorithm == "concurrency"
+        # Not at the start of every window at once.
+        self.clock.advance_ns(123_456_789_012)
+
+    def now(self) -> int:
+        """
+        The instant.
+        """
+        return self.clock.time_ns()
+
+    def move(self, stride: Stride) -> None:
+        """
+        Moves the clock.
+        """
+        period = self.oracle.rule.period_ns or self.oracle.rule.ttl_ns
+        retry = (self.last.retry_after if self.last else 0) or 0
+        reset = self.last.reset_after if self.last else 0
+        ticks = {"now": 0, "retry": retry, "reset": reset, "period": period * stride.thousandths // 1000}[stride.to] + stride.ticks
+        self.clock.advance_ns(max(0, ticks) if self.is_monotonic else ticks)
+
+    def act(self, step: Step) -> None:
+        """
+        Does a step on both and compares the answers.
+        """
+        self.move(step.stride)
+        note(f"{self.now()}: {step.verb} {step.cost} {step.pick}")
+        getattr(self, step.verb)(step)
+
+    def check(self, step: Step) -> None:
+        """
+        A check, of cost 1 at least in three of four cases.
+        """
+        lease = f"{step.pick + 1:x}" if self.is_concurrency else None
+        decision = self.limiter.check(KEY, step.cost, lease=lease)
+        taken = self.oracle.check(self.now(), KEY, step.cost, lease)
+        if taken.answer.allowed and step.cost > 0 and not self.is_concurrency:
+            self.taken.append((decision, taken))
+        self.compare(taken.answer, decision)
+
+    def peek(self, step: Step) -> None:
+        """
+        A peek.
+        """
+        self.compare(self.oracle.peek(self.now(), KEY, step.cost), self.limiter.peek(KEY, step.cost))
+
+    def debit(self, step: Step) -> None:
+        """
+        A debit.
+        """
+        self.compare(self.oracle.debit(self.now(), KEY, step.cost), self.limiter.debit(KEY, step.cost))
+
+    def refund(self, step: Step) -> None:
+        """
+        A refund of a part of some earlier check, or of all of it.
+        """
+        if self.taken:
+            decision, taken = self.taken.pop(step.pick % len(self.taken))
+            cost = min(step.cost, decision.cost) or decision.cost
+            assert cost == self.limiter.refund(KEY, decision, cost)
+            self.oracle.refund(self.now(), KEY, taken, cost)
+            self.peek(Step(step.stride, "peek", 1, 0))
+
+    def renew(self, step: Step) -> None:
+        """
+        A renewal.
+        """
+        lease = f"{step.pick + 1:x}"
+        assert self.oracle.renew(self.now(), KEY, lease) == self.limiter.renew(KEY, lease)
+
+    def release(self, step: Step) -> None:
+        """
+        A release.
+        """
+        lease = f"{step.pick + 1:x}"
+        assert self.oracle.release(self.now(), KEY, lease) == self.limiter.release(KEY, lease)
+
+    def load(self, step: Step) -> None:
+        """
+        Another limit: what follows it in the quota, the period above all, stays.
+        """
+        end = next(i for i, letter in enumerate(self.quota) if not letter.isdigit())
+        quota = f"{step.cost + step.pick}{self.quota[end:]}"
+        self.limiter.load(quota)
+        self.oracle.load(" ".join(quota.split()))
+
+    def compare(self, expected: Answer, actual: Decision) -> None:
+        """
+        Field by field.
+        """
+        self.last = expected
+        assert expected == answer_of(actual)
+
+
+def answer_of(decision: Decision | QuotaStatus) -> Answer:
+    """
+    A decision in the form of the oracle.
+    """
+    return Answer(decision.allowed, decision.limit, decision.remaining, decision.retry_after_ns, decision.reset_after_ns, decision.delay_ns)
+
+
+# --- Against the oracle -----------------------------------------------------------------------------------------------------------------
+
+
+@for_every_algorithm
+@given(data=st.data())
+def test_a_history_is_answered_as_by_the_oracle(algorithm: str, data: st.DataObject) -> None:
+    """
+    Whatever happened before, every field of every answer is the oracle's; also when the clock goes back.
+    """
+    play = Play(data.draw(QUOTAS[algorithm]))
+    for step in data.draw(steps(algorithm)):
+        play.act(step)
+
+
+@for_every_algorithm
+@settings(max_examples=EXAMPLES or 15)
+@given(data=st.data())
+def test_forgetting_idle_keys_changes_no_answer(algorithm: str, data: st.DataObject) -> None:
+    """
+    While other keys keep the sweep going, so that states at full credit are dropped, every answer is still the oracle's.
+    """
+    play = Play(data.draw(QUOTAS[algorithm]), is_monotonic=True)
+    for number, step in enumerate(data.draw(steps(algorithm, back=False))):
+        play.act(step)
+        if number % 4 == 0:
+            for other in range(4_500):
+                play.limiter.allow(f"{number}:{other}")
+
+
+# --- The promises of a decision, by the library's own word ------------------------------------------------------------------------------
+
+
+@for_every_window_and_bucket
+@given(data=st.data())
+def test_retry_after_is_true_and_minimal(algorithm: str, data: st.DataObject) -> None:
+    """
+    After a denial the same cost is admitted exactly at the promised instant, and denied one tick before; never is never.
+    """
+    play = Play(data.draw(QUOTAS[algorithm]))
+    for step in data.draw(steps(algorithm)):
+        play.act(step)
+    cost = data.draw(costs)
+
+    wait = play.limiter.check(KEY, cost).retry_after_ns
+
+    if wait is None:
+        play.clock.advance(10 * 365 * 86_400)
+        assert not play.limiter.check(KEY, cost)
+    elif wait > 0:
+        play.clock.advance_ns(wait - 1)
+        assert not play.limiter.check(KEY, cost)
+        play.clock.advance_ns(1)
+        assert play.limiter.check(KEY, cost)
+
+
+@pytest.mark.parametrize("algorithm", [name for name in ALGORITHMS if name != "leaky_bucket"])
+@given(data=st.data())
+def test_remaining_is_exact_both_ways(algorithm: str, data: st.DataObject) -> None:
+    """
+    What is left can be taken at once, and one unit more cannot.
+    """
+    play = Play(data.draw(QUOTAS[algorithm]))
+    for step in data.draw(steps(algorithm)):
+        play.act(step)
+
+    remaining = play.limiter.peek(KEY, 0).remaining
+
+    assert remaining is not None
+    assert not play.limiter.check(KEY, remaining + 1)
+    assert remaining == 0 or play.limiter.check(KEY, remaining)
+
+
+@given(data=st.data())
+def test_remaining_counts_requests_of_cost_1_in_a_queue(data: st.DataObject) -> None:
+    """
+    As many requests of cost 1 as a `leaky_bucket` says are left are admitted at once, and not one more.
+    """
+    play = Play(data.draw(QUOTAS["leaky_bucket"]))
+    assume(play.oracle.rule.min_interval_ns == 0)
+    for step in data.draw(steps("leaky_bucket")):
+        play.act(step)
+
+    remaining = play.limiter.peek(KEY, 0).remaining
+    assume(remaining is not None and remaining < 1_000)
+
+    assert remaining == next(count for count in range(1_001) if not play.limiter.check(KEY))
+
+
+@for_every_algorithm
+@given(data=st.data())
+def test_reset_after_is_true_and_minimal(algorithm: str, data: st.DataObject) -> None:
+    """
+    At the promised instant everything is there again, and one tick before it is not.
+    """
+    play = Play(data.draw(QUOTAS[algorithm]))
+    for step in data.draw(steps(algorithm)):
+        play.act(step)
+
+    decision = play.limiter.peek(KEY)
+
+    if decision.reset_after_ns > 0:
+        play.clock.advance_ns(decision.reset_after_ns - 1)
+        assert play.limiter.peek(KEY).remaining != decision.limit
+        play.clock.advance_ns(1)
+    assert decision.limit == play.limiter.peek(KEY).remaining
+
+
+@for_every_algorithm
+@given(data=st.data())
+def test_a_peek_changes_nothing(algorithm: str, data: st.DataObject) -> None:
+    """
+    With peeks in between, also by a clock that was set back or forth for them, every later answer is the same.
+    """
+    play = Play(data.draw(QUOTAS[algorithm]))
+    for step in data.draw(steps(algorithm)):
+        play.act(step)
+        away = data.draw(st.integers(-(10**11), 10**11))
+        play.clock.advance_ns(away)
+        play.limiter.peek(KEY, step.cost)
+        play.limiter.check(KEY, 0)
+        play.clock.advance_ns(-away)
+
+
+@for_every_algorithm
+@given(data=st.data())
+def test_time_that_goes_back_grants_nothing(algorithm: str, data: st.DataObject) -> None:
+    """
+    If the clock is set back, no more is left than before.
+    """
+    play = Play(data.draw(QUOTAS[algorithm]))
+    for step in data.draw(steps(algorithm)):
+        play.act(step)
+    before = play.limiter.peek(KEY, 0).remaining
+    play.clock.advance_ns(-data.draw(st.integers(1, 200 * SECOND)))
+    after = play.limiter.peek(KEY, 0).remaining
+
+    assert before is not None
+    assert after is not None
+    assert after <= before
+
+
+# --- The promises of the algorithms -----------------------------------------------------------------------------------------------------
+
+NEVER_ABOVE: dict[str, Callable[[Oracle], int]] = {
+    "sliding_window": lambda oracle: oracle.rule.limit,
+    "sliding_window_log": lambda oracle: oracle.rule.limit,
+    "sliding_window_ring": lambda oracle: oracle.rule.limit,
+    "sliding_window_counter": lambda oracle: 2 * oracle.rule.limit - 1 if oracle.rule.limit > 1 else 1,
+    "fixed_window": lambda oracle: 2 * oracle.rule.limit,
+    "gcra": lambda oracle: oracle.rule.burst + oracle.rule.limit,
+}
+"""The most that can be admitted in any interval of one period, from the table in `algorithms.md` §1.0."""
+
+
+@pytest.mark.parametrize("algorithm", NEVER_ABOVE)
+@given(data=st.data())
+def test_never_more_is_admitted_in_any_window_than_promised(algorithm: str, data: st.DataObject) -> None:
+    """
+    In no interval of one period are more units admitted, and not given back, than the algorithm's bound.
+    """
+    play = Play(data.draw(QUOTAS[algorithm]), is_monotonic=True)
+    admitted: dict[Decision, tuple[int, int]] = {}
+    for step in data.draw(steps(algorithm, ["check", "check", "check", "refund"], back=False)):
+        before = len(play.taken)
+        play.act(step)
+        if len(play.taken) > before:
+            admitted[play.taken[-1][0]] = (play.now(), step.cost)
+        elif len(play.taken) < before:
+            # Of a refund only what was still counted came back, so a charge that was refunded late stays in.
+            admitted = {decision: admitted[decision] for decision, _ in play.taken} | refunded_late(play, admitted)
+        period = play.oracle.rule.period_ns
+        recent = sum(cost for at, cost in admitted.values() if at > play.now() - period)
+
+        assert recent <= NEVER_ABOVE[algorithm](play.oracle)
+
+
+def refunded_late(play: Play, admitted: dict[Decision, tuple[int, int]]) -> dict[Decision, tuple[int, int]]:
+    """
+    Charges that were given back, with what had left the state by then and so was not: nothing of a window, the drained part of a bucket.
+    """
+    held = {decision for decision, _ in play.taken}
+    return {decision: (at, 0) for decision, (at, _) in admitted.items() if decision not in held}
+
+
+@for_every_window_and_bucket
+@given(data=st.data())
+def test_a_refund_is_never_more_permissive_than_never_having_charged(algorithm: str, data: st.DataObject) -> None:
+    """
+    A key that was charged and refunded, in one part or two, has no more left than its twin that was not charged, then and ever after.
+    """
+    quota = data.draw(QUOTAS[algorithm])
+    # With room for every charge the bounded log is exact; which pairs it merges otherwise depends on the charge.
+    quota = quota.replace("entries 1", "entries 64").replace("entries 2", "entries 64").replace("entries 3", "entries 64")
+    assume("min_interval" not in quota)
+    play = Play(quota.replace("entries 646", "entries 64"), is_monotonic=True)
+    refunded = None
+    for number, step in enumerate(data.draw(steps(algorithm, ["check"], back=False))):
+        play.move(step.stride)
+        if number == 2:
+            refunded = play.limiter.check("charged", step.cost or 1)
+            continue
+        decision = play.limiter.check("charged", step.cost)
+        play.last = answer_of(decision)
+        # What the charged key was given, its twin is given as well.
+        if decision and step.cost > 0:
+            assert play.limiter.check("twin", step.cost)
+    assume(refunded)
+    assert refunded is not None
+    first = data.draw(st.integers(1, refunded.cost))
+    play.limiter.refund("charged", refunded, first)
+    play.clock.advance_ns(data.draw(st.integers(0, 3)))
+    if first < refunded.cost:
+        play.limiter.refund("charged", refunded)
+
+    for _ in range(12):
+        charged, twin = play.limiter.peek("charged"), play.limiter.peek("twin")
+        assert charged.remaining is not None
+        assert twin.remaining is not None
+        assert charged.remaining <= twin.remaining
+        play.clock.advance_ns(play.oracle.rule.period_ns // 5 + 1)
+
+
+@pytest.mark.parametrize("algorithm", [name for name in ALGORITHMS if name not in ("concurrency", "leaky_bucket")])
+@given(data=st.data(), cost=st.integers(1, 12))
+def test_a_cost_of_n_is_n_times_a_cost_of_1(algorithm: str, data: st.DataObject, cost: int) -> None:
+    """
+    At one instant, one dear request is the same as as many cheap ones: admitted together, and with the same left.
+    """
+    quota = data.draw(QUOTAS[algorithm])
+    assume("min_interval" not in quota)
+    dear, cheap = Play(quota), Play(quota)
+    for step in data.draw(steps(algorithm)):
+        dear.act(step)
+        cheap.act(step)
+
+    dear_decision = dear.limiter.check(KEY, cost)
+    if dear_decision:
+        cheap_decisions = [cheap.limiter.check(KEY) for _ in range(cost)]
+        assert answer_of(dear_decision) == answer_of(cheap_decisions[-1])
+        assert all(cheap_decisions)
+    else:
+        assert not all([cheap.limiter.check(KEY) for _ in range(cost)])
+
+
+@for_every_window_and_bucket
+@given(data=st.data(), estimate=st.integers(1, 12), actual=st.integers(1, 12))
+def test_settling_is_as_if_the_true_cost_had_been_known(algorithm: str, data: st.DataObject, estimate: int, actual: int) -> None:
+    """
+    A reservation that is settled at once leaves what a debit of the true cost leaves.
+    """
+    quota = data.draw(QUOTAS[algorithm])
+    assume("min_interval" not in quota)
+    reserved, known = Play(quota), Play(quota)
+    for step in data.draw(steps(algorithm)):
+        reserved.act(step)
+        known.act(step)
+
+    decision = reserved.limiter.reserve(KEY, estimate)
+    assume(decision)
+
+    assert answer_of(known.limiter.debit(KEY, actual)) == answer_of(reserved.limiter.settle(KEY, decision, actual))
+
+
+@for_every_algorithm
+@given(data=st.data())
+def test_allow_takes_what_check_takes(algorithm: str, data: st.DataObject) -> None:
+    """
+    The fast path gives the same answers and leaves the same behind.
+    """
+    quota = data.draw(QUOTAS[algorithm])
+    checked, allowed = Play(quota), Play(quota)
+    for step in data.draw(steps(algorithm, ["check"])):
+        checked.move(step.stride)
+        allowed.move(step.stride)
+        decision = checked.limiter.check(KEY, step.cost)
+        checked.last = allowed.last = answer_of(decision)
+
+        assert decision.allowed == allowed.limiter.allow(KEY, step.cost)
+        assert answer_of(checked.limiter.peek(KEY)) == answer_of(allowed.limiter.peek(KEY))
+
+
+# --- Several quotas in one check --------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Together:
+    """
+    What several quotas say to one check, by their oracles.
+    """
+
+    answers: list[Answer]
+
+    def allowed(self) -> bool:
+        """
+        All or none.
+        """
+        return all(answer.allowed for answer in self.answers)
+
+    def retry_after(self) -> int | None:
+        """
+        The longest wait; never is longer than any.
+        """
+        waits = [answer.retry_after for answer in self.answers]
+        return None if None in waits else max(wait for wait in waits if wait is not None)
+
+    def remaining(self) -> int | None:
+        """
+        What is left of the scarcest.
+        """
+        return min((answer.remaining for answer in self.answers if answer.remaining is not None), default=None)
+
+    def binding(self) -> int:
+        """
+        The first of those with the longest wait and, among these, with the smallest share left.
+        """
+        return max(range(len(self.answers)), key=lambda i: (binds(self.answers[i]), -i))
+
+
+def binds(answer: Answer) -> tuple[bool, int, Fraction]:
+    """
+    How much a quota binds: by its wait, then by the share that is used.
+    """
+    if answer.limit is None or answer.remaining is None:
+        used = Fraction(0)
+    else:
+        used = Fraction(answer.limit - answer.remaining, answer.limit) if answer.limit else Fraction(1)
+    return answer.retry_after is None, answer.retry_after or 0, used
+
+
+several = st.lists(
+    st.one_of(
+        *(QUOTAS[name] for name in ("sliding_window", "gcra", "fixed_window", "sliding_window_counter", "leaky_bucket")),
+        st.sampled_from(["unlimited", "0/minute", "3 concurrent ttl 7s"]),
+    ),
+    min_size=2,
+    max_size=4,
+)
+
+
+def ask_all(oracles: list[Oracle], now: int, cost: int, lease: str) -> list[Answer]:
+    """
+    Two passes: all are asked, and only if all have room all are charged.
+    """
+    asked = [oracle.peek(now, KEY, cost) for oracle in oracles]
+    if cost == 0 or not all(answer.allowed for answer in asked):
+        return asked
+    return [oracle.check(now, KEY, cost, lease).answer for oracle in oracles]
+
+
+def told(quotas: list[str], history: list[Step]) -> Iterator[tuple[Decision, Together]]:
+    """
+    Lives through a history of checks; with each decision comes what the quotas say one by one.
+    """
+    clock = ManualClock()
+    limiter = Limiter(", ".join(quotas), clock=clock)
+    oracles = [Oracle(" ".join(quota.split())) for quota in quotas]
+    wait = 0
+    for number, step in enumerate(history):
+        ticks = {"now": 0, "retry": wait, "reset": 2 * wait, "period": step.stride.thousandths * 10**7}[step.stride.to]
+        clock.advance_ns(max(0, ticks + step.stride.ticks))
+        lease = f"{number + 1:x}"
+        decision = limiter.check(KEY, step.cost, lease=lease)
+        wait = decision.retry_after_ns or 0
+        yield decision, Together(ask_all(oracles, clock.time_ns(), step.cost, lease))
+
+
+@settings(max_examples=EXAMPLES or 100)
+@given(quotas=several, history=steps("", ["check"], back=False))
+def test_several_quotas_are_all_charged_or_none_is(quotas: list[str], history: list[Step]) -> None:
+    """
+    Each quota's status is what it says alone, in the order in which they were given; a check that one denies is charged to none.
+    """
+    for decision, together in told(quotas, history):
+        assert together.allowed() == decision.allowed
+        assert together.answers == [answer_of(status) for status in decision.quotas]
+
+
+@settings(max_examples=EXAMPLES or 100)
+@given(quotas=several, history=steps("", ["check"], back=False))
+def test_several_quotas_give_one_answer(quotas: list[str], history: list[Step]) -> None:
+    """
+    The decision waits for the slowest quota, leaves what the scarcest leaves, and names the one that binds.
+    """
+    for decision, together in told(quotas, history):
+        binding = together.answers[together.binding()]
+
+        assert (together.retry_after(), together.remaining()) == (decision.retry_after_ns, decision.remaining)
+        assert max(answer.reset_after for answer in together.answers) == decision.reset_after_ns
+        assert (max(answer.delay for answer in together.answers) if decision else 0) == decision.delay_ns
+        assert (binding, binding.limit) == (answer_of(decision.quota), decision.limit)
+
+
+@given(quotas=several, history=steps("", ["check"], back=False), cost=costs)
+def test_the_wait_for_several_quotas_is_true_and_minimal(quotas: list[str], history: list[Step], cost: int) -> None:
+    """
+    When the wait is over all quotas admit the cost, and one tick before at least one does not.
+    """
+    clock = ManualClock()
+    limiter = Limiter([quota for quota in quotas if "concurrent" not in quota] or "1/second", clock=clock)
+    for step in history:
+        clock.advance_ns(abs(step.stride.thousandths) * 10**7)
+        limiter.check(KEY, step.cost)
+
+    wait = limiter.check(KEY, cost).retry_after_ns
+    assume(wait)
+    assert wait is not None
+    clock.advance_ns(wait - 1)
+    assert not limiter.peek(KEY, cost)
+    clock.advance_ns(1)
+    assert limiter.peek(KEY, cost)
+
+
+def test_the_profile_is_deterministic() -> None:
+    """
+    Without `TIDEGATE_EXAMPLES` every run tries the same histories.
+    """
+    profile: Any = settings.default
+    assert bool(EXAMPLES) != profile.derandomize
