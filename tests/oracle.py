@@ -695,9 +695,10 @@ class Gcra(Model):
 
     def refunds(self, rule: Rule) -> bool:
         """
-        A receipt is a time: under another rate it would stand for another number of units.
+        A receipt is a time: under another rate it would stand for another number of units. And a lowered bound may have clamped the charge.
         """
-        return Fraction(rule.limit, rule.period_ns) == self.rate()
+        charged = type(self)(rule)
+        return charged.rate() == self.rate() and charged.level_max() <= self.level_max()
 
     def idle_at(self, now: int) -> int:
         """
@@ -888,11 +889,11 @@ class Oracle:
 
     def debit(self, now: int, key: str, cost: int) -> Answer:
         """
-        Takes the cost as far as it may be owed. It is no request, so the gap between two of them does not begin.
+        Takes the cost as far as it may be owed. It is no request, so the gap between two of them does not begin. Slots cannot be owed.
         """
         model = self.model(key)
         model.bring_to(now)
-        if not is_closed(self.rule) and not isinstance(model, Concurrency):
+        if cost > 0 and not is_closed(self.rule) and not isinstance(model, Concurrency):
             model.charge(now, cost)
         return self.answer(model, now, 0, 0)
 

@@ -1,8 +1,8 @@
 """
 Random histories: the library against the oracle, and against its own promises.
 
-Histories are the same in every run. A failure prints the shortest history that shows it, and a `@reproduce_failure` line that replays it. For
-more of them, and others each time: `TIDEGATE_EXAMPLES=5000 pytest tests/test_properties.py`.
+Histories are the same in every run. A failure prints the shortest history that shows it, and a `@reproduce_failure` line that replays it.
+For more of them, and others each time: `TIDEGATE_EXAMPLES=5000 pytest tests/test_properties.py --timeout 0`.
 """
 
 from __future__ import annotations
@@ -497,7 +497,7 @@ def test_a_cost_of_n_is_n_times_a_cost_of_1(algorithm: str, data: st.DataObject,
         assert answer_of(dear_decision) == answer_of(cheap_decisions[-1])
         assert all(cheap_decisions)
     else:
-        assert not all([cheap.limiter.check(KEY) for _ in range(cost)])
+        assert not all(cheap.limiter.check(KEY) for _ in range(cost))
 
 
 @for_every_window_and_bucket

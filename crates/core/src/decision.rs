@@ -116,8 +116,9 @@ impl Verdict {
         self.statuses.iter().map(|status| status.reset_after).max().unwrap_or(0)
     }
 
-    /// When an admitted request may start.
+    /// When an admitted request may start; 0 when it is denied.
     pub fn delay(&self) -> Ticks {
-        self.statuses.iter().map(|status| status.delay).max().unwrap_or(0)
+        let delays = self.statuses.iter().map(|status| status.delay);
+        if self.is_allowed() { delays.max().unwrap_or(0) } else { 0 }
     }
 }

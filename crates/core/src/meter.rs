@@ -126,7 +126,7 @@ impl Meter {
             if Mutant::ChargesDenied.is_active() && retry_after != Some(0) {
                 work.commit(ask);
             }
-            Assessment { retry_after, delay: kernel.delay(work.usage, now) }
+            Assessment { retry_after, delay: work.delay(retry_after) }
         })
     }
 

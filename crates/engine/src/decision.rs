@@ -4,7 +4,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use tidegate_core::decision::{Status, Verdict};
-use tidegate_core::time::Ticks;
 use tidegate_store::digest::Digest;
 use tidegate_store::store::StoreError;
 
@@ -31,24 +30,16 @@ pub struct Decision {
     pub(crate) key: Digest,
     pub(crate) cost: u64,
     pub(crate) lease: Option<u128>,
-    pub(crate) degraded: Option<Degraded>,
+    /// Why the store could not decide. The statuses then say what the policy said.
+    pub(crate) degraded: Option<StoreError>,
     /// Units that were taken and not given back yet.
     pub(crate) refundable: AtomicU64,
-}
-
-/// A decision that was taken without the store.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Degraded {
-    /// What the policy said.
-    pub is_allowed: bool,
-    /// Why the store could not decide.
-    pub error: StoreError,
 }
 
 impl Decision {
     /// Whether the request may pass.
     pub fn is_allowed(&self) -> bool {
-        self.degraded.as_ref().map_or_else(|| self.verdict.is_allowed(), |degraded| degraded.is_allowed)
+        self.verdict.is_allowed()
     }
 
     /// The cost that was asked for.
@@ -61,28 +52,14 @@ impl Decision {
         self.lease
     }
 
-    /// Set when the decision was taken without the store.
-    pub fn degraded(&self) -> Option<&Degraded> {
+    /// Why the decision was taken without the store, if it was.
+    pub fn degraded(&self) -> Option<&StoreError> {
         self.degraded.as_ref()
     }
 
     /// The generation of quotas that decided.
     pub fn generation(&self) -> u64 {
         self.plan.generation()
-    }
-
-    /// The wait after which the same request is admitted: 0 is now, `None` never.
-    pub fn retry_after(&self) -> Option<Ticks> {
-        match &self.degraded {
-            None => self.verdict.retry_after(),
-            Some(Degraded { is_allowed: true, .. }) => Some(0),
-            Some(Degraded { error: StoreError::Full { free_after }, .. }) => Some(*free_after),
-        }
-    }
-
-    /// Whether `retry_after` is an estimate only.
-    pub fn retry_is_hint(&self) -> bool {
-        self.verdict.retry_is_hint() || self.degraded.as_ref().is_some_and(|degraded| !degraded.is_allowed)
     }
 
     /// What the quotas said.
@@ -95,9 +72,10 @@ impl Decision {
         self.verdict.statuses().iter().map(|status| (&self.plan.quotas()[usize::from(status.quota)], status))
     }
 
-    /// The quota that decides what is reported, and what it said. `None` when the store could not be asked.
-    pub fn binding(&self) -> Option<(&Planned, &Status)> {
-        self.verdict.binding().map(|status| (&self.plan.quotas()[usize::from(status.quota)], status))
+    /// The quota that decides what is reported, and what it said.
+    pub fn binding(&self) -> (&Planned, &Status) {
+        let status = self.verdict.binding().expect("a plan has at least one quota that is not phased out");
+        (&self.plan.quotas()[usize::from(status.quota)], status)
     }
 
     /// The quotas that were asked.

@@ -6,14 +6,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use arc_swap::ArcSwap;
 use smallvec::SmallVec;
 use tidegate_core::algorithm::{Receipt, Refund};
-use tidegate_core::decision::Verdict;
+use tidegate_core::decision::{Status, Verdict};
 use tidegate_core::meter::Ask;
 use tidegate_core::quota::{Quota, UNITS_MAX};
 use tidegate_core::time::Ticks;
 use tidegate_store::digest::{Digest, Digester};
 use tidegate_store::store::{Charge, Store, StoreError, StoreStats};
 
-use crate::decision::{Decision, Degraded, Origin, Taken};
+use crate::decision::{Decision, Origin, Taken};
 use crate::plan::{LoadError, Plan, Planned, Transition};
 
 /// What is decided when the store cannot.
@@ -60,14 +60,12 @@ pub enum UsageError {
         why: &'static str,
     },
     /// It was all given back, or settled.
-    #[error("the decision was refunded or settled before: {left} of {cost} units are left, {asked} were asked")]
+    #[error("the decision was refunded or settled before: {left} of its {cost} units can still be given back")]
     AlreadyGivenBack {
         /// Units still to be given back.
         left: u64,
         /// Units that were taken.
         cost: u64,
-        /// Units that were asked.
-        asked: u64,
     },
 }
 
@@ -151,7 +149,7 @@ impl Engine {
         let lease = plan.lease_ttl_ns().map(|_| random_id());
         match self.store_check(&plan, key, Ask { lease, ..Ask::cost(cost) }) {
             Ok(verdict) => Ok(verdict.is_allowed()),
-            Err(_) => Ok(self.without_store()),
+            Err(error) => Ok(self.without_store(&plan, &error).is_allowed()),
         }
     }
 
@@ -182,9 +180,7 @@ impl Engine {
     /// See [`UsageError`].
     pub fn refund(&self, key: &[u8], decision: &Decision, cost: Option<u64>) -> Result<u64, UsageError> {
         let key = self.receipt_key(key, decision)?;
-        let left = decision.refundable.load(Ordering::SeqCst);
-        let asked = cost.unwrap_or(left);
-        let given_back = UsageError::AlreadyGivenBack { left, cost: decision.cost, asked };
+        let given_back = UsageError::AlreadyGivenBack { left: decision.refundable.load(Ordering::SeqCst), cost: decision.cost };
         let taken = decision.take_refundable(cost).filter(|taken| taken.cost > 0 || cost == Some(0)).ok_or(given_back)?;
         self.give_back(key, decision, taken);
         if let (Some(lease), 0) = (decision.lease, decision.refundable.load(Ordering::SeqCst)) {
@@ -200,7 +196,7 @@ impl Engine {
     pub fn settle(&self, key: &[u8], decision: &Decision, cost: u64) -> Result<Decision, UsageError> {
         self.key(key, cost)?;
         let key = self.receipt_key(key, decision)?;
-        let given_back = UsageError::AlreadyGivenBack { left: 0, cost: decision.cost, asked: cost };
+        let given_back = UsageError::AlreadyGivenBack { left: 0, cost: decision.cost };
         let taken = decision.take_refundable(None).filter(|taken| taken.cost > 0).ok_or(given_back)?;
         if cost < taken.cost {
             self.give_back(key, decision, Taken { cost: taken.cost - cost, ..taken });
@@ -334,17 +330,31 @@ impl Engine {
     ) -> Decision {
         let (verdict, degraded) = match outcome {
             Ok(verdict) => (verdict, None),
-            Err(error) => (Verdict::new(SmallVec::new()), Some(Degraded { is_allowed: self.without_store(), error })),
+            Err(error) => (self.without_store(&plan, &error), Some(error)),
         };
         Decision { verdict, plan, origin, engine: self.id, key, cost, lease: None, degraded, refundable: AtomicU64::new(0) }
     }
 
-    /// Decides by policy, and counts it.
-    fn without_store(&self) -> bool {
-        let is_allowed = self.on_store_error == OnStoreError::Allow;
-        let counter = if is_allowed { &self.degraded_allowed } else { &self.degraded_denied };
+    /// Decides by policy, and counts it. Nothing is known to be left, and when the store is back can only be estimated.
+    fn without_store(&self, plan: &Plan, error: &StoreError) -> Verdict {
+        let StoreError::Full { free_after } = *error;
+        let (counter, retry_after) = match self.on_store_error {
+            OnStoreError::Allow => (&self.degraded_allowed, 0),
+            OnStoreError::Deny => (&self.degraded_denied, free_after.max(1)),
+        };
         counter.fetch_add(1, Ordering::Relaxed);
-        is_allowed
+        let status = |(index, planned): (usize, &Planned)| Status {
+            quota: u16::try_from(index).unwrap_or(u16::MAX),
+            limit: planned.meter.capacity(),
+            remaining: planned.meter.capacity().map(|_| 0),
+            retry_after: Some(retry_after),
+            retry_is_hint: true,
+            reset_after: retry_after,
+            delay: 0,
+            receipt: Receipt::Nothing,
+        };
+        let lasting = plan.quotas().iter().enumerate().filter(|(_, planned)| planned.until.is_none());
+        Verdict::new(lasting.map(status).collect())
     }
 
     fn debit_digest(&self, key: Digest, cost: u64) -> Decision {

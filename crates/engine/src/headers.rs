@@ -26,10 +26,11 @@ pub fn fields(decision: &Decision) -> Vec<(&'static str, String)> {
     if !policies.is_empty() {
         fields.push(("RateLimit-Policy", policies.join(", ")));
     }
-    if let Some((planned, status)) = decision.binding().filter(|(_, status)| status.limit.is_some()) {
+    let (planned, status) = decision.binding();
+    if status.limit.is_some() {
         fields.push(("RateLimit", available(planned, status, decision.verdict().remaining().unwrap_or(0))));
     }
-    if let (false, Some(wait)) = (decision.is_allowed(), decision.retry_after()) {
+    if let (false, Some(wait)) = (decision.is_allowed(), decision.verdict().retry_after()) {
         fields.push(("Retry-After", seconds_up(wait).max(1).to_string()));
     }
     fields
@@ -52,7 +53,9 @@ fn policy(planned: &Planned, status: &Status) -> String {
 
 fn available(planned: &Planned, status: &Status, remaining: u64) -> String {
     let window = match *planned.quota.shape() {
+        // Nobody knows when slots come free; and a quota that never has room has no window either.
         Shape::Concurrency { .. } => return format!("\"{}\";{AVAILABLE}={remaining}", planned.label),
+        _ if status.limit == Some(0) => return format!("\"{}\";{AVAILABLE}=0", planned.label),
         _ if remaining == 0 => status.retry_after.filter(|&wait| wait > 0).unwrap_or(status.reset_after),
         // With this window, available / window is the sustainable rate.
         Shape::Gcra { limit, period_ns, .. } | Shape::LeakyBucket { limit, period_ns, .. } => {

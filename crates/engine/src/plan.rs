@@ -156,7 +156,14 @@ impl Plan {
             if let Some(until) = old.outlives(now) {
                 let quota = old.quota.with_limit_at_least(replacement.quota.limit());
                 let meter = Meter::new(&quota, store.tick(), old.calendar.clone())?;
-                phased_out.push(Planned { meter, quota, until: Some(until), ..old.clone() });
+                phased_out.push(Planned {
+                    meter,
+                    label: quota.label(),
+                    text: quota.to_string(),
+                    quota,
+                    until: Some(until),
+                    ..old.clone()
+                });
             }
         }
         Ok(phased_out)
@@ -174,9 +181,9 @@ impl Planned {
             // The two-bucket counter looks back over two windows.
             Shape::SlidingWindowCounter { window_ns, buckets: None, .. } => Some(now + 2 * window_ns),
             Shape::Gcra { limit, .. } | Shape::LeakyBucket { limit, .. } if limit == 0 => None,
-            Shape::Gcra { limit, period_ns, burst } => Some(now + fill_time(burst, period_ns, limit)),
+            Shape::Gcra { limit, period_ns, burst } => Some(now + fill_time(burst + self.quota.max_debt(), period_ns, limit)),
             Shape::LeakyBucket { limit, period_ns, max_delay_ns, nodelay, max_cost } => {
-                Some(now + max_delay_ns + fill_time(nodelay + max_cost, period_ns, limit))
+                Some(now + max_delay_ns + fill_time(nodelay + max_cost + self.quota.max_debt(), period_ns, limit))
             }
             _ => self.quota.period_ns().map(|period_ns| now + period_ns),
         }

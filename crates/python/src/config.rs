@@ -83,14 +83,14 @@ fn from_mapping(mapping: &Bound<'_, PyMapping>) -> PyResult<QuotaSpec> {
             "limit" => spec.limit = units()?,
             "unlimited" => spec.unlimited = value.extract().map_err(|_| wrong(&key, "true or false"))?,
             "period_ns" => spec.period_ns = units()?,
-            "algorithm" => spec.algorithm = named(text()?, "unknown-algorithm", AlgorithmName::from_name, &algorithms())?,
+            "algorithm" => spec.algorithm = named(&key, text()?, "unknown-algorithm", AlgorithmName::from_name, &algorithms())?,
             "burst" => spec.burst = units()?,
             "queue_ns" => spec.queue_ns = units()?,
             "nodelay" => spec.nodelay = units()?,
             "max_cost" => spec.max_cost = units()?,
             "entries" => spec.entries = units()?,
             "buckets" => spec.buckets = units()?,
-            "calendar" => spec.calendar = named(text()?, "unknown-unit", CalendarUnit::from_name, &calendar_units())?,
+            "calendar" => spec.calendar = named(&key, text()?, "unknown-unit", CalendarUnit::from_name, &calendar_units())?,
             "zone" => spec.zone = text()?,
             "ttl_ns" => spec.ttl_ns = units()?,
             "min_interval_ns" => spec.min_interval_ns = units()?,
@@ -147,14 +147,14 @@ fn required<'py, T: for<'a> FromPyObject<'a, 'py>>(options: &Bound<'py, PyMappin
     value.extract().map_err(|_| usage(&format!("{key} has the wrong type")))
 }
 
-fn named<T>(name: Option<String>, code: &str, find: impl Fn(&str) -> Option<T>, known: &str) -> PyResult<Option<T>> {
+fn named<T>(key: &str, name: Option<String>, code: &str, find: impl Fn(&str) -> Option<T>, known: &str) -> PyResult<Option<T>> {
     let name = name.unwrap_or_default();
-    let unknown = || errors::quota(&format!("{name:?} is not known\nhint: use one of {known}"), code, Some(known), None, None);
+    let unknown = || errors::quota(&format!("unknown {key} {name:?}\nhint: use one of {known}"), code, Some(known), None, None);
     find(&name).map(Some).ok_or_else(unknown)
 }
 
 fn algorithms() -> String {
-    AlgorithmName::ALL.map(AlgorithmName::as_str).join(", ")
+    AlgorithmName::ALL.map(AlgorithmName::as_str).join(", ") + ", token_bucket"
 }
 
 fn calendar_units() -> String {
@@ -166,5 +166,5 @@ fn not_whole(key: &str) -> PyErr {
 }
 
 fn wrong(key: &str, expected: &str) -> PyErr {
-    errors::quota(&format!("{key} must be {expected}"), "wrong-type", None, None, None)
+    errors::quota(&format!("{key} must be {expected}"), "parameter-type", None, None, None)
 }

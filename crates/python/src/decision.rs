@@ -8,9 +8,9 @@ use tidegate_core::decision::Status;
 use tidegate_engine::decision as rust;
 use tidegate_engine::headers;
 use tidegate_engine::plan::{Plan, Planned};
+use tidegate_store::store::StoreError;
 
 use crate::convert::seconds;
-use crate::errors::usage;
 
 /// The answer to a check: whether the request may pass, and everything a client can be told about it.
 #[pyclass(frozen, module = "tidegate._native")]
@@ -39,34 +39,31 @@ impl Decision {
     /// The limit of the binding quota; `None` is unlimited.
     #[getter]
     fn limit(&self) -> Option<u64> {
-        self.decision.binding().and_then(|(_, status)| status.limit)
+        self.decision.binding().1.limit
     }
 
     /// The largest cost that every quota would admit now; `None` is unlimited.
     #[getter]
     fn remaining(&self) -> Option<u64> {
-        match self.decision.degraded() {
-            Some(_) => Some(0),
-            None => self.decision.verdict().remaining(),
-        }
+        self.decision.verdict().remaining()
     }
 
     /// Seconds after which the same call is admitted if nothing else happens, and one tick earlier it is not.
     #[getter]
     fn retry_after(&self) -> Option<f64> {
-        self.decision.retry_after().map(seconds)
+        self.decision.verdict().retry_after().map(seconds)
     }
 
     /// `retry_after` in nanoseconds, exact.
     #[getter]
     fn retry_after_ns(&self) -> Option<u64> {
-        self.decision.retry_after()
+        self.decision.verdict().retry_after()
     }
 
     /// Whether `retry_after` is only an upper estimate: slots in flight come free when their holders finish.
     #[getter]
     fn retry_is_hint(&self) -> bool {
-        self.decision.retry_is_hint()
+        self.decision.verdict().retry_is_hint()
     }
 
     /// Seconds until nothing is used any more in any quota.
@@ -102,7 +99,7 @@ impl Decision {
     /// Why the decision is degraded, such as `store_full`.
     #[getter]
     fn reason(&self) -> Option<&'static str> {
-        self.decision.degraded().map(|degraded| degraded.error.kind())
+        self.decision.degraded().map(StoreError::kind)
     }
 
     /// The 128-bit id, in hexadecimal, of the slots that were taken; `None` without a `concurrent` quota.
@@ -119,9 +116,8 @@ impl Decision {
 
     /// The binding quota: the one with the longest wait, or, when allowed, with the smallest share left.
     #[getter]
-    fn quota(&self) -> PyResult<QuotaStatus> {
-        let binding = self.decision.binding().map(|(_, status)| self.status(status));
-        binding.ok_or_else(|| usage("the store could not be asked, so no quota decided: see `reason`"))
+    fn quota(&self) -> QuotaStatus {
+        self.status(self.decision.binding().1)
     }
 
     /// What each quota said, in the order in which they were given.
@@ -142,9 +138,10 @@ impl Decision {
 
     fn __repr__(&self) -> String {
         let verdict = if self.decision.is_allowed() { "allowed" } else { "denied" };
-        let Some((planned, status)) = self.decision.binding() else {
-            return format!("Decision({verdict}, degraded: {})", self.reason().unwrap_or("unknown"));
-        };
+        if let Some(error) = self.decision.degraded() {
+            return format!("Decision({verdict}, degraded: {})", error.kind());
+        }
+        let (planned, status) = self.decision.binding();
         let said = match (status.is_allowed(), status.retry_after, self.remaining(), status.limit) {
             (false, None, ..) => {
                 format!("never: cost {} is above the capacity {}", self.decision.cost(), status.limit.unwrap_or(0))

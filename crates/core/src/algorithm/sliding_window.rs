@@ -114,7 +114,7 @@ impl Algorithm for SlidingWindow {
         let count = charged(used, cost, self.limit + self.max_debt) - used;
         match state.pairs.last_mut() {
             Some(last) if last.at == now => last.count += count,
-            _ if count > 0 => state.pairs.push(Pair { at: now, count }),
+            _ if count > 0 => state.push(Pair { at: now, count }, self.entries as usize),
             _ => {}
         }
         while state.pairs.len() > self.entries as usize {
@@ -172,6 +172,14 @@ impl BoundedLog {
         let count = self.pairs.drain(first..).map(|pair| pair.count).sum();
         self.pairs.push(Pair { at: now, count });
         self.clamps = self.clamps.wrapping_add(1);
+    }
+
+    /// Adds a pair; the allocation never holds more than one beyond the `entries` that stay.
+    fn push(&mut self, pair: Pair, entries: usize) {
+        if self.pairs.len() == self.pairs.capacity() {
+            self.pairs.grow((2 * self.pairs.len()).min(entries.max(self.pairs.len()) + 1));
+        }
+        self.pairs.push(pair);
     }
 
     /// Merges the two neighbours that hold back the least: `count * gap` is the unit-time that a merge adds.

@@ -31,7 +31,7 @@ impl<A: Algorithm> Work<'_, A> {
     pub(super) fn decide(&mut self, ask: Ask) -> Status {
         self.settle();
         let retry_after = self.retry_after(ask);
-        let delay = self.kernel.delay(self.usage, self.now);
+        let delay = self.delay(retry_after);
         let is_charged = retry_after == Some(0) || Mutant::ChargesDenied.is_active();
         let receipt = if is_charged { self.commit(ask) } else { Receipt::Nothing };
         let Left { remaining, reset_after } = left(self.meter, self.kernel, self.usage, *self.last_admitted, self.now);
@@ -52,6 +52,12 @@ impl<A: Algorithm> Work<'_, A> {
         let wait = self.kernel.retry_after(self.usage, self.now, ask);
         let wait = if cfg!(feature = "mutants") { self.mutated(wait, ask) } else { wait };
         wait.map(|wait| wait.max(gap_left(self.meter, *self.last_admitted, self.now)))
+    }
+
+    /// When the request may start: of no meaning if it is denied.
+    #[inline(always)]
+    pub(super) fn delay(&self, retry_after: Option<Ticks>) -> Ticks {
+        if retry_after == Some(0) { self.kernel.delay(self.usage, self.now) } else { 0 }
     }
 
     #[inline(always)]

@@ -25,7 +25,8 @@ pub(crate) fn no_window_sees_more_than_its_bound(runner: &mut TestRunner) -> Out
 
 /// Time is measured by the moves forward alone, so that steps back and forth do not make a window longer.
 pub(crate) fn a_clock_that_steps_back_grants_nothing(runner: &mut TestRunner) -> Outcome {
-    const KINDS: &[Kind] = &[Kind::SlidingWindow, Kind::Log, Kind::Counter, Kind::Ring, Kind::Gcra, Kind::Leaky, Kind::Concurrency];
+    const KINDS: &[Kind] =
+        &[Kind::SlidingWindow, Kind::Log, Kind::Counter, Kind::Ring, Kind::Gcra, Kind::Leaky, Kind::Concurrency];
     let events = Events { loads: false, refunds: false, ..Events::ALL };
     let options = Options { min_interval: true, ..Options::of(KINDS) };
     holds(runner, histories(options, events), |history| watched(&history, false))

@@ -129,11 +129,8 @@ impl Twin {
         let is_target = self.desk.charges.len() == self.target;
         let (ask, now) = (Ask::cost(cost), self.desk.now);
         let meter = self.desk.meters[self.desk.loaded].clone();
-        let receipt = if is_target {
-            tidegate_core::algorithm::Receipt::Nothing
-        } else {
-            meter.commit(&mut self.desk.state, now, ask)
-        };
+        let receipt =
+            if is_target { tidegate_core::algorithm::Receipt::Nothing } else { meter.commit(&mut self.desk.state, now, ask) };
         self.log.take(now, if is_target { 0 } else { cost });
         self.desk.charges.push(Charged { receipt, lease: 0, cost, given_back: 0, is_valid: true });
     }
