@@ -178,9 +178,6 @@ impl Meter {
     pub fn expires_at(&self, state: &State) -> Ticks {
         let gap_end = state.last_admitted.map_or(0, |last| last + self.min_interval);
         let expires_at = with_state!(self, &state.usage, |kernel, usage| kernel.expires_at(usage));
-        if Mutant::ExpiryFromCreation.is_active() {
-            return expires_at - expires_at / 1_000;
-        }
         expires_at.max(gap_end)
     }
 

@@ -23,7 +23,7 @@ mutants! {
     AdmitsBelowLimit = "2", "admits while the estimate is below the limit and ignores the cost";
     ChargesDenied = "3", "increments before deciding, so denied requests count";
     LogByTimestamp = "4", "log entries are named by their timestamp, so requests of one tick vanish";
-    ExpiryFromCreation = "9", "the expiry is set once, so every bucket is refilled early";
+    ExpiryFromCreation = "9", "the expiry is set by the first charge only, so later ones are forgotten early";
     LimitZeroAdmits = "9", "a limit of 0 admits the first request";
     ReadModifyWrite = "9", "state is read and written back in two steps";
     WindowRenewedOnUse = "10", "every allowed request renews the window";

@@ -129,7 +129,8 @@ impl Engine {
         let plan = self.plan();
         let lease = plan.lease_ttl_ns().map(|_| options.lease.unwrap_or_else(random_id));
         let max_delay = options.max_delay.unwrap_or(Ticks::MAX);
-        let outcome = self.store_check(&plan, key, Ask { cost, lease, max_delay });
+        let ask = Ask { cost, lease, max_delay };
+        let outcome = Self::with_charges(&plan, key, ask, |charges| self.store.check(charges));
         let decision = self.decision(plan, Origin::Check, key, cost, outcome);
         let is_taken = decision.degraded.is_none() && decision.is_allowed() && cost > 0;
         Ok(Decision {
@@ -147,8 +148,8 @@ impl Engine {
         let key = self.key(key, cost)?;
         let plan = self.plan.load();
         let lease = plan.lease_ttl_ns().map(|_| random_id());
-        match self.store_check(&plan, key, Ask { lease, ..Ask::cost(cost) }) {
-            Ok(verdict) => Ok(verdict.is_allowed()),
+        match Self::with_charges(&plan, key, Ask { lease, ..Ask::cost(cost) }, |charges| self.store.allow(charges)) {
+            Ok(is_allowed) => Ok(is_allowed),
             Err(error) => Ok(self.without_store(&plan, &error).is_allowed()),
         }
     }
@@ -281,12 +282,12 @@ impl Engine {
         }
     }
 
+    /// Calls the store with the charges of a request. Most have one quota, and need no list.
     #[inline]
-    fn store_check(&self, plan: &Plan, key: Digest, ask: Ask) -> Result<Verdict, StoreError> {
+    fn with_charges<R>(plan: &Plan, key: Digest, ask: Ask, call: impl FnOnce(&[Charge<'_>]) -> R) -> R {
         match plan.quotas() {
-            // Most requests have one quota, and need no list of charges.
-            [planned] => self.store.check(&[charge(planned, key, ask)]),
-            _ => self.store.check(&charges(plan, key, ask)),
+            [planned] => call(&[charge(planned, key, ask)]),
+            _ => call(&charges(plan, key, ask)),
         }
     }
 

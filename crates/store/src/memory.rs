@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use parking_lot::{Mutex, MutexGuard};
 use smallvec::SmallVec;
 use tidegate_core::algorithm::{Receipt, Refund};
-use tidegate_core::decision::{Status, Statuses, Verdict};
+use tidegate_core::decision::{Status, Verdict};
 use tidegate_core::meter::{Assessment, State};
 use tidegate_core::mutant::Mutant;
 use tidegate_core::time::{Tick, Ticks};
@@ -82,11 +82,15 @@ impl MemoryStore {
         })
     }
 
-    /// Decides and, if all have room, charges several quotas: first look at all, then write all.
-    ///
-    /// Also returns the time if a sweep is due.
+    /// Decides and, if all have room, charges any number of quotas: first look at all, then write all.
     #[inline(never)] // Its size would slow down the usual request, which has one quota.
-    fn check_all(&self, charges: &[Charge<'_>]) -> Result<(Statuses, Option<Ticks>), StoreError> {
+    fn check_all(&self, charges: &[Charge<'_>]) -> Result<Verdict, StoreError> {
+        if charges.iter().all(|charge| charge.ask.cost == 0) {
+            return self.peek(charges);
+        }
+        if Mutant::ReadModifyWrite.is_active() && self.peek(charges)?.is_allowed() {
+            return self.debit(charges);
+        }
         let mut locked = self.lock(charges);
         // Read under the lock: time must not go back between two charges of one key.
         let now = self.clock.now();
@@ -111,17 +115,25 @@ impl MemoryStore {
         });
         let statuses = statuses.collect::<Result<_, _>>()?;
         let is_due = locked.count(is_allowed) % SWEEP_EVERY == 0;
-        Ok((statuses, is_due.then_some(now)))
+        drop(locked);
+        if is_due {
+            self.sweep(now);
+        }
+        Ok(Verdict::new(statuses))
     }
 
     /// The same for one quota, with one lock and one look-up.
     #[inline]
-    fn check_one(&self, charge: &Charge<'_>) -> Result<(Statuses, Option<Ticks>), StoreError> {
+    fn check_one<R>(&self, charge: &Charge<'_>, report: impl FnOnce(Status) -> R) -> Result<R, StoreError> {
         let mut shard = self.shard(charge.key);
         let now = self.clock.now();
         let status = shard.decide(charge.key ^ charge.namespace, charge.meter, now, charge.ask)?;
         let is_due = shard.count(status.is_allowed()) % SWEEP_EVERY == 0;
-        Ok((SmallVec::from_buf([status]), is_due.then_some(now)))
+        drop(shard);
+        if is_due {
+            self.sweep(now);
+        }
+        Ok(report(status))
     }
 
     /// Sweeps the next shard in turn, unless somebody is using it.
@@ -143,20 +155,17 @@ impl Store for MemoryStore {
     }
 
     fn check(&self, charges: &[Charge<'_>]) -> Result<Verdict, StoreError> {
-        if charges.iter().all(|charge| charge.ask.cost == 0) {
-            return self.peek(charges);
+        match single(charges) {
+            Some(charge) => self.check_one(charge, |status| Verdict::new(SmallVec::from_buf([status]))),
+            None => self.check_all(charges),
         }
-        if Mutant::ReadModifyWrite.is_active() && self.peek(charges)?.is_allowed() {
-            return self.debit(charges);
+    }
+
+    fn allow(&self, charges: &[Charge<'_>]) -> Result<bool, StoreError> {
+        match single(charges) {
+            Some(charge) => self.check_one(charge, |status| status.is_allowed()),
+            None => Ok(self.check_all(charges)?.is_allowed()),
         }
-        let (statuses, sweep_at) = match charges {
-            [charge] if charge.until.is_none() && !charge.meter.is_stateless() => self.check_one(charge)?,
-            _ => self.check_all(charges)?,
-        };
-        if let Some(now) = sweep_at {
-            self.sweep(now);
-        }
-        Ok(Verdict::new(statuses))
     }
 
     fn peek(&self, charges: &[Charge<'_>]) -> Result<Verdict, StoreError> {
@@ -219,6 +228,16 @@ impl Store for MemoryStore {
                 evicted: sum.evicted + shard.stats.evicted,
             }
         })
+    }
+}
+
+/// The charge of a request with one quota, if nothing else is special about it.
+fn single<'a>(charges: &'a [Charge<'a>]) -> Option<&'a Charge<'a>> {
+    match charges {
+        [charge] if charge.until.is_none() && charge.ask.cost > 0 && !charge.meter.is_stateless() => {
+            Some(charge).filter(|_| !Mutant::ReadModifyWrite.is_active())
+        }
+        _ => None,
     }
 }
 

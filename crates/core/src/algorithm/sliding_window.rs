@@ -106,7 +106,7 @@ impl Algorithm for SlidingWindow {
     }
 
     fn reset_after(&self, state: &BoundedLog, now: Ticks) -> Ticks {
-        self.expires_at(state).saturating_sub(now)
+        state.pairs.last().map_or(0, |newest| (newest.at + self.window).saturating_sub(now))
     }
 
     fn commit(&self, state: &mut BoundedLog, now: Ticks, Ask { cost, .. }: Ask) -> Receipt {
@@ -140,7 +140,8 @@ impl Algorithm for SlidingWindow {
     }
 
     fn expires_at(&self, state: &BoundedLog) -> Ticks {
-        state.pairs.last().map_or(0, |pair| pair.at + self.window)
+        let last = if Mutant::ExpiryFromCreation.is_active() { state.pairs.first() } else { state.pairs.last() };
+        last.map_or(0, |pair| pair.at + self.window)
     }
 
     /// While the log holds at most one pair.

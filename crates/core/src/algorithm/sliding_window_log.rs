@@ -100,7 +100,7 @@ impl Algorithm for SlidingWindowLog {
     }
 
     fn reset_after(&self, state: &Log, now: Ticks) -> Ticks {
-        self.expires_at(state).saturating_sub(now)
+        state.entries.back().map_or(0, |newest| (newest.at + self.window).saturating_sub(now))
     }
 
     fn commit(&self, state: &mut Log, now: Ticks, Ask { cost, .. }: Ask) -> Receipt {
@@ -138,7 +138,8 @@ impl Algorithm for SlidingWindowLog {
     }
 
     fn expires_at(&self, state: &Log) -> Ticks {
-        state.entries.back().map_or(0, |entry| entry.at + self.window)
+        let last = if Mutant::ExpiryFromCreation.is_active() { state.entries.front() } else { state.entries.back() };
+        last.map_or(0, |entry| entry.at + self.window)
     }
 
     fn heap_bytes(state: &Log) -> usize {

@@ -9,6 +9,7 @@
 //! | [`history`] | random histories, and the desk at which they are played |
 //! | [`oracle`] | what happened, written down naively: exact log, virtual meter, book of leases |
 //! | [`bounds`] | never above the bound, whatever the clock does |
+//! | [`models`] | every verdict as by the formula of §1.1-1.7, so nothing is denied without need |
 //! | [`promises`] | `retry_after`, `remaining` and `reset_after` are true from both sides |
 //! | [`traces`] | what leaves no trace: denials, questions, expiry, packing |
 //! | [`refunds`] | a refund gives back what it should and no more |
@@ -21,6 +22,7 @@ pub(crate) mod changes;
 pub(crate) mod edges;
 pub(crate) mod history;
 pub(crate) mod leases;
+pub(crate) mod models;
 pub(crate) mod oracle;
 pub(crate) mod promises;
 pub(crate) mod quotas;
@@ -47,6 +49,7 @@ macro_rules! properties {
             bounds::admitted_requests_keep_their_distance,
             bounds::the_bounded_log_never_admits_more_than_the_exact_log,
             bounds::both_logs_answer_like_the_naive_one_up_to_m_entries,
+            models::every_decision_is_that_of_the_naive_formula,
             promises::the_wait_is_true_and_not_a_tick_too_long,
             promises::what_remains_is_admitted_and_one_more_is_not,
             promises::everything_is_back_at_the_reset_and_not_a_tick_before,

@@ -91,7 +91,8 @@ fn numbers() -> impl Strategy<Value = Numbers> {
     let entries = prop_oneof![3 => 1..=4_u64, 1 => Just(16)];
     let max_cost = proptest::option::of(1..=6_u64);
     let max_debt = proptest::option::of(0..=8_u64);
-    (limit, 1..=8_u64, 0..=20_u64, 0..=3_u64, max_cost, entries, max_debt, 0..=12_u64).prop_map(
+    let min_interval = prop_oneof![2 => Just(0), 1 => 1..=12_u64];
+    (limit, 1..=8_u64, 0..=20_u64, 0..=3_u64, max_cost, entries, max_debt, min_interval).prop_map(
         |(limit, burst, queue, nodelay, max_cost, entries, max_debt, min_interval)| Numbers {
             limit,
             burst,

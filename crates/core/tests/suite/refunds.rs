@@ -149,7 +149,7 @@ impl Twin {
             let never = self.desk.answer(wait, 1);
             let is_less = refunded.remaining <= never.remaining
                 && refunded.retry_after >= never.retry_after
-                && refunded.delay >= never.delay
+                && (refunded.retry_after != Some(0) || refunded.delay >= never.delay)
                 && refunded.reset_after >= never.reset_after;
             ensure!(is_less, "after {wait} ticks: refunded {refunded:?}, never charged {never:?}");
         }
