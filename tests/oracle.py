@@ -156,9 +156,9 @@ class Model(ABC):
 
     def at(self, instant: int) -> Model:
         """
-        A copy as it will be if nothing else happens.
+        A copy as it will be if nothing else happens. Settling replaces what it changes, so the copy can be shallow.
         """
-        later = copy.deepcopy(self, {id(self.rule): self.rule})
+        later = copy.copy(self)
         later.bring_to(instant)
         return later
 
@@ -234,7 +234,8 @@ def smallest(holds: Callable[[int], bool], bound: int) -> int:
     """
     if holds(0):
         return 0
-    low, high = 0, bound
+    # Often nothing happens before the last moment; otherwise the instant is found by halving.
+    low, high = (bound - 1, bound) if not holds(bound - 1) else (0, bound - 1)
     while high - low > 1:
         middle = (low + high) // 2
         low, high = (low, middle) if holds(middle) else (middle, high)
@@ -288,33 +289,24 @@ class SlidingWindowLog(Model):
     §1.2: every charge on its own.
     """
 
-    @dataclass
-    class Entry:
-        """
-        A charge.
-        """
-
-        at: int
-        cost: int
-
     def __init__(self, rule: Rule) -> None:
         super().__init__(rule)
-        self.entries: dict[int, SlidingWindowLog.Entry] = {}
+        self.entries: dict[int, tuple[int, int]] = {}
+        """From the number of a charge to its time and cost."""
         self.charges = 0
 
     def settle(self, now: int) -> None:
         """
         Drops what has left the window `(now - W, now]`; what lies in the future is of now.
         """
-        for entry in self.entries.values():
-            entry.at = min(entry.at, now)
-        self.entries = {key: entry for key, entry in self.entries.items() if entry.at > now - self.rule.period_ns}
+        clamped = {number: (min(at, now), cost) for number, (at, cost) in self.entries.items()}
+        self.entries = {number: (at, cost) for number, (at, cost) in clamped.items() if at > now - self.rule.period_ns}
 
     def used(self) -> int:
         """
         Units in the window.
         """
-        return sum(entry.cost for entry in self.entries.values())
+        return sum(cost for _, cost in self.entries.values())
 
     def fits(self, now: int, cost: int, lease: str | None = None) -> bool:
         """
@@ -329,7 +321,7 @@ class SlidingWindowLog(Model):
         self.charges += 1
         cost = owed(self.used(), cost, self.rule)
         if cost > 0:
-            self.entries[self.charges] = self.Entry(now, cost)
+            self.entries[self.charges] = (now, cost)
         return self.charges
 
     def give_back(self, now: int, receipt: Receipt, cost: int, before: int) -> None:
@@ -337,15 +329,15 @@ class SlidingWindowLog(Model):
         Takes from that entry and from no other.
         """
         if receipt in self.entries:
-            self.entries[receipt].cost -= cost
-            if self.entries[receipt].cost <= 0:
-                del self.entries[receipt]
+            at, charged = self.entries.pop(receipt)
+            if charged > cost:
+                self.entries[receipt] = (at, charged - cost)
 
     def idle_at(self, now: int) -> int:
         """
-        One window from now.
+        When the latest charge has left.
         """
-        return now + self.rule.period_ns
+        return max((at for at, _ in self.entries.values()), default=now) + self.rule.period_ns
 
 
 def owed(used: int, cost: int, rule: Rule) -> int:
@@ -416,9 +408,9 @@ class SlidingWindow(Model):
 
     def idle_at(self, now: int) -> int:
         """
-        One window from now.
+        When the latest pair has left.
         """
-        return now + self.rule.period_ns
+        return max((at for at, _ in self.pairs), default=now) + self.rule.period_ns
 
 
 class SlidingWindowCounter(Model):
@@ -529,9 +521,9 @@ class SlidingWindowRing(Model):
 
     def idle_at(self, now: int) -> int:
         """
-        When the bucket of now has left.
+        When the latest bucket has left.
         """
-        return now + (self.k + 1) * self.width
+        return (max(self.counts, default=now // self.width) + self.k + 1) * self.width - 1
 
 
 class FixedWindow(Model):
@@ -882,8 +874,7 @@ class Oracle:
         """
         What `check` would say, from a copy.
         """
-        model = copy.deepcopy(self.model(key))
-        model.bring_to(now)
+        model = self.model(key).at(now)
         retry_after = model.retry_after(now, cost)
         return self.answer(model, now, retry_after, model.delay(now) if retry_after == 0 else 0)
 

@@ -52,9 +52,10 @@ impl Subject for Meters {
     fn play(&mut self, number: usize, row: &Row) -> Option<Answer> {
         // A limit of 0 must not touch what was counted before.
         let mut untouched = self.meter.empty();
-        let state = match self.meter.is_stateless() {
-            true => &mut untouched,
-            false => self.states.entry(row.key.clone()).or_insert_with(|| self.meter.empty()),
+        let state = if self.meter.is_stateless() {
+            &mut untouched
+        } else {
+            self.states.entry(row.key.clone()).or_insert_with(|| self.meter.empty())
         };
         let (meter, now, ask) = (&self.meter, self.now, Ask { lease: row.lease, ..Ask::cost(row.cost) });
         match &row.action {

@@ -1,11 +1,17 @@
 //! The engine: quotas, a store, and what the library, the service and the proxy ask of them.
 
+mod lease;
+mod receipt;
+mod usage;
+
+pub use usage::UsageError;
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use arc_swap::ArcSwap;
 use smallvec::SmallVec;
-use tidegate_core::algorithm::{Receipt, Refund};
+use tidegate_core::algorithm::Receipt;
 use tidegate_core::decision::{Status, Verdict};
 use tidegate_core::meter::Ask;
 use tidegate_core::quota::{Quota, UNITS_MAX};
@@ -13,7 +19,7 @@ use tidegate_core::time::Ticks;
 use tidegate_store::digest::{Digest, Digester};
 use tidegate_store::store::{Charge, Store, StoreError, StoreStats};
 
-use crate::decision::{Decision, Origin, Taken};
+use crate::decision::{Decision, Origin};
 use crate::plan::{LoadError, Plan, Planned, Transition};
 
 /// What is decided when the store cannot.
@@ -33,40 +39,6 @@ pub struct CheckOptions {
     pub lease: Option<u128>,
     /// The longest delay of a leaky bucket that is of use: a later start is denied instead of charged.
     pub max_delay: Option<Ticks>,
-}
-
-/// A call that makes no sense.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum UsageError {
-    /// Nobody to count.
-    #[error("the key is empty; name who is counted, or use one fixed word to count everybody together")]
-    EmptyKey,
-    /// More than any quota can hold.
-    #[error("cost {cost} is too large, at most {UNITS_MAX} is possible")]
-    CostTooLarge {
-        /// What was asked.
-        cost: u64,
-    },
-    /// The decision was made by another engine.
-    #[error("the decision was made by another limiter")]
-    ForeignDecision,
-    /// The decision was made for another key.
-    #[error("the decision was made for another key")]
-    WrongKey,
-    /// The decision took nothing.
-    #[error("the decision took nothing that could be given back: it was {why}")]
-    NothingTaken {
-        /// What it was.
-        why: &'static str,
-    },
-    /// It was all given back, or settled.
-    #[error("the decision was refunded or settled before: {left} of its {cost} units can still be given back")]
-    AlreadyGivenBack {
-        /// Units still to be given back.
-        left: u64,
-        /// Units that were taken.
-        cost: u64,
-    },
 }
 
 /// Decides by quotas, on a store.
@@ -173,57 +145,6 @@ impl Engine {
         Ok(self.debit_digest(self.key(key, cost)?, cost))
     }
 
-    /// Gives back `cost` units of a decision, or all that are left; returns how many were accepted.
-    ///
-    /// Of those, what has drained by itself in the meantime is not given back again. When nothing is left, slots are released too.
-    ///
-    /// # Errors
-    /// See [`UsageError`].
-    pub fn refund(&self, key: &[u8], decision: &Decision, cost: Option<u64>) -> Result<u64, UsageError> {
-        let key = self.receipt_key(key, decision)?;
-        let given_back = UsageError::AlreadyGivenBack { left: decision.refundable.load(Ordering::SeqCst), cost: decision.cost };
-        let taken = decision.take_refundable(cost).filter(|taken| taken.cost > 0 || cost == Some(0)).ok_or(given_back)?;
-        self.give_back(key, decision, taken);
-        if let (Some(lease), 0) = (decision.lease, decision.refundable.load(Ordering::SeqCst)) {
-            self.release_digest(key, lease);
-        }
-        Ok(taken.cost)
-    }
-
-    /// Corrects what a decision took to its true cost, once: gives back what was too much, debits what was missing.
-    ///
-    /// # Errors
-    /// See [`UsageError`].
-    pub fn settle(&self, key: &[u8], decision: &Decision, cost: u64) -> Result<Decision, UsageError> {
-        self.key(key, cost)?;
-        let key = self.receipt_key(key, decision)?;
-        let given_back = UsageError::AlreadyGivenBack { left: 0, cost: decision.cost };
-        let taken = decision.take_refundable(None).filter(|taken| taken.cost > 0).ok_or(given_back)?;
-        if cost < taken.cost {
-            self.give_back(key, decision, Taken { cost: taken.cost - cost, ..taken });
-        }
-        Ok(self.debit_digest(key, cost.saturating_sub(taken.cost)))
-    }
-
-    /// Extends a lease on every concurrency quota; `false` when one of them lost it.
-    ///
-    /// # Errors
-    /// See [`UsageError`].
-    pub fn renew(&self, key: &[u8], lease: u128) -> Result<bool, UsageError> {
-        let key = self.key(key, 0)?;
-        let plan = self.plan.load();
-        let mut leases = lease_charges(&plan, key, lease).peekable();
-        Ok(leases.peek().is_some() && leases.all(|charge| self.store.renew(&charge).unwrap_or(false)))
-    }
-
-    /// Gives a lease back; `false` when it was unknown, which is no error.
-    ///
-    /// # Errors
-    /// See [`UsageError`].
-    pub fn release(&self, key: &[u8], lease: u128) -> Result<bool, UsageError> {
-        Ok(self.release_digest(self.key(key, 0)?, lease))
-    }
-
     /// Forgets a key; `false` when nothing was known of it.
     ///
     /// # Errors
@@ -301,26 +222,6 @@ impl Engine {
         Ok(self.digester.digest(key))
     }
 
-    /// The key of a decision that is used as a receipt, if it is one.
-    fn receipt_key(&self, key: &[u8], decision: &Decision) -> Result<Digest, UsageError> {
-        let key = self.key(key, 0)?;
-        if decision.engine != self.id {
-            return Err(UsageError::ForeignDecision);
-        }
-        if decision.key != key {
-            return Err(UsageError::WrongKey);
-        }
-        let why = match decision.origin {
-            Origin::Peek => "a peek",
-            Origin::Debit => "a debit, which is final",
-            Origin::Check if decision.degraded.is_some() => "taken without the store",
-            Origin::Check if !decision.is_allowed() => "denied",
-            Origin::Check if decision.cost == 0 => "a check with cost 0",
-            Origin::Check => return Ok(key),
-        };
-        Err(UsageError::NothingTaken { why })
-    }
-
     fn decision(
         &self,
         plan: Arc<Plan>,
@@ -363,26 +264,6 @@ impl Engine {
         let outcome = self.store.debit(&charges(&plan, key, Ask::cost(cost)));
         self.decision(plan, Origin::Debit, key, cost, outcome)
     }
-
-    fn release_digest(&self, key: Digest, lease: u128) -> bool {
-        let plan = self.plan.load();
-        lease_charges(&plan, key, lease).filter(|charge| self.store.release(charge).unwrap_or(false)).count() > 0
-    }
-
-    /// Refunds each quota that is still counted in the same way as when it was charged. Losing a refund errs to the safe side.
-    fn give_back(&self, key: Digest, decision: &Decision, taken: Taken) {
-        let plan = self.plan.load();
-        for (charged, status) in decision.statuses() {
-            if status.receipt == Receipt::Nothing {
-                continue;
-            }
-            let Some(planned) = plan.find(charged.namespace).filter(|planned| planned.meter.refunds(&charged.meter)) else {
-                continue;
-            };
-            let refund = Refund { receipt: status.receipt, before: taken.before, cost: taken.cost };
-            let _ = self.store.refund(&charge(planned, key, Ask::cost(taken.cost)), refund);
-        }
-    }
 }
 
 fn charge(planned: &Planned, key: Digest, ask: Ask) -> Charge<'_> {
@@ -391,11 +272,6 @@ fn charge(planned: &Planned, key: Digest, ask: Ask) -> Charge<'_> {
 
 fn charges(plan: &Plan, key: Digest, ask: Ask) -> Charges<'_> {
     plan.quotas().iter().map(|planned| charge(planned, key, ask)).collect()
-}
-
-fn lease_charges(plan: &Plan, key: Digest, lease: u128) -> impl Iterator<Item = Charge<'_>> {
-    let holds_leases = |planned: &&Planned| planned.meter.retry_is_hint();
-    plan.quotas().iter().filter(holds_leases).map(move |planned| charge(planned, key, Ask { lease: Some(lease), ..Ask::cost(0) }))
 }
 
 fn random() -> (u64, u64) {

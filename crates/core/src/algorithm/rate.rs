@@ -111,10 +111,10 @@ impl Arrival {
     }
 
     /// The reverse of `pack`.
+    #[allow(clippy::cast_possible_truncation, reason = "the two halves")]
     pub(crate) fn unpack([expires_at, fraction]: [u64; 2]) -> Self {
-        let [a, b, c, d, e, f, g, h] = fraction.to_be_bytes();
-        let part = u32::from_be_bytes([a, b, c, d]);
-        Self { ticks: expires_at - u64::from(part > 0), part, base: u32::from_be_bytes([e, f, g, h]) }
+        let (part, base) = ((fraction >> 32) as u32, fraction as u32);
+        Self { ticks: expires_at - u64::from(part > 0), part, base }
     }
 }
 

@@ -187,7 +187,7 @@ impl<'a> Witness<'a> {
                 ensure!(used <= limit, "{used} in one window, the limit is {limit}");
             }
             Shape::SlidingWindowCounter { .. } => {
-                ensure!(used < 2 * limit_max, "{used} in one window, not below twice {limit_max}")
+                ensure!(used < 2 * limit_max, "{used} in one window, not below twice {limit_max}");
             }
             Shape::FixedWindow { .. } => {
                 ensure!(used <= 2 * limit_max, "{used} in one window, more than twice {limit_max}");

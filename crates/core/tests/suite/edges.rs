@@ -20,8 +20,8 @@ fn specs() -> impl Strategy<Value = QuotaSpec> {
     let units = || proptest::option::of(select(&UNITS[..]));
     let period = || select(&PERIODS[..]);
     let counts = (select(vec![1_u64, 2, 16, 1_024]), select(vec![2_u64, 3, 1_000, 1_024]));
-    let times = (period(), proptest::option::of(period()), proptest::option::of(period()));
-    (select(&AlgorithmName::ALL[..]), select(&UNITS[..]), [units(), units(), units(), units()], times, counts).prop_map(
+    let durations = (period(), proptest::option::of(period()), proptest::option::of(period()));
+    (select(&AlgorithmName::ALL[..]), select(&UNITS[..]), [units(), units(), units(), units()], durations, counts).prop_map(
         |(algorithm, limit, [burst, nodelay, max_cost, max_debt], (period_ns, queue_ns, min_interval_ns), (entries, buckets))| {
             let base = QuotaSpec { algorithm: Some(algorithm), limit: Some(limit), ..QuotaSpec::default() };
             let timed = QuotaSpec { period_ns: Some(period_ns), min_interval_ns, max_debt, ..base.clone() };

@@ -52,6 +52,7 @@ pub(crate) enum Wait {
 
 /// Which events a history may have besides checks and a clock that moves on.
 #[derive(Debug, Clone, Copy, Default)]
+#[allow(clippy::struct_excessive_bools, reason = "each says whether a kind of event may happen")]
 pub(crate) struct Events {
     pub(crate) debits: bool,
     pub(crate) refunds: bool,

@@ -29,6 +29,7 @@ pub(crate) const WINDOWS: &[Kind] = &[SlidingWindow, Log, Counter, Ring, Fixed];
 
 /// What the quotas of a family may have.
 #[derive(Debug, Clone, Copy)]
+#[allow(clippy::struct_excessive_bools, reason = "each is a choice of its own, and named where it is made")]
 pub(crate) struct Options {
     pub(crate) kinds: &'static [Kind],
     /// How many quotas, with different limits, share the counters.

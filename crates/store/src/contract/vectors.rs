@@ -3,8 +3,8 @@
 //! Meter, store and engine play the same tables, each as a [`Subject`]; the Python tests play them too. The tables come from an oracle of their own
 //! (`tests/oracle.py`).
 
+use std::fs;
 use std::path::Path;
-use std::{fmt, fs};
 
 use serde_json::{Map, Value};
 use tidegate_core::decision::{Status, Verdict};
@@ -128,31 +128,16 @@ impl Table {
     ///
     /// # Errors
     /// The first row that is answered differently.
-    pub fn play(&self, subject: &mut impl Subject) -> Result<(), Mismatch> {
+    pub fn play(&self, subject: &mut impl Subject) -> Result<(), String> {
         for (number, row) in self.rows.iter().enumerate() {
             subject.set_clock(self.start.saturating_add_signed(row.at));
             let answer = subject.play(number, row);
             if row.expect.is_some() && answer != row.expect {
-                return Err(Mismatch { table: self.name.clone(), row: number, expected: row.expect, answer });
+                let (name, expected) = (&self.name, &row.expect);
+                return Err(format!("{name}, row {number}\n  expected {expected:?}\n  answered {answer:?}"));
             }
         }
         Ok(())
-    }
-}
-
-/// A row that was answered differently.
-#[derive(Debug)]
-pub struct Mismatch {
-    table: String,
-    row: usize,
-    expected: Option<Answer>,
-    answer: Option<Answer>,
-}
-
-impl fmt::Display for Mismatch {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { table, row, expected, answer } = self;
-        write!(f, "{table}, row {row}\n  expected {expected:?}\n  answered {answer:?}")
     }
 }
 
@@ -164,7 +149,7 @@ pub fn play_all<S: Subject>(mut subject: impl FnMut(&Table) -> Option<S>) {
     let tables = read_all();
     let played: Vec<_> = tables.iter().filter_map(|table| Some(table.play(&mut subject(table)?))).collect();
     assert!(!played.is_empty(), "no truth table was played");
-    let mismatches: Vec<String> = played.into_iter().filter_map(Result::err).map(|mismatch| mismatch.to_string()).collect();
+    let mismatches: Vec<String> = played.into_iter().filter_map(Result::err).collect();
     assert!(mismatches.is_empty(), "{}", mismatches.join("\n"));
 }
 

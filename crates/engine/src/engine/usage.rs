@@ -1,0 +1,37 @@
+//! Calls that make no sense.
+
+use tidegate_core::quota::UNITS_MAX;
+
+/// A call that makes no sense.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum UsageError {
+    /// Nobody to count.
+    #[error("the key is empty; name who is counted, or use one fixed word to count everybody together")]
+    EmptyKey,
+    /// More than any quota can hold.
+    #[error("cost {cost} is too large, at most {UNITS_MAX} is possible")]
+    CostTooLarge {
+        /// What was asked.
+        cost: u64,
+    },
+    /// The decision was made by another engine.
+    #[error("the decision was made by another limiter")]
+    ForeignDecision,
+    /// The decision was made for another key.
+    #[error("the decision was made for another key")]
+    WrongKey,
+    /// The decision took nothing.
+    #[error("the decision took nothing that could be given back: it was {why}")]
+    NothingTaken {
+        /// What it was.
+        why: &'static str,
+    },
+    /// It was all given back, or settled.
+    #[error("the decision was refunded or settled before: {left} of its {cost} units can still be given back")]
+    AlreadyGivenBack {
+        /// Units still to be given back.
+        left: u64,
+        /// Units that were taken.
+        cost: u64,
+    },
+}
