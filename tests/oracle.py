@@ -82,7 +82,7 @@ class Taken:
 
     answer: Answer
     receipt: Receipt
-    rule: Rule
+    generation: int
     given_back: int = 0
 
 
@@ -165,8 +165,10 @@ class Model(ABC):
     def bring_to(self, now: int) -> None:
         """
         Settles, also the gap between two requests: one that began in the future began now.
+
+        Under a limit of 0 only slots are looked at, for their holders go on.
         """
-        if not is_closed(self.rule):
+        if not is_closed(self.rule) or isinstance(self, Concurrency):
             self.last_admitted = None if self.last_admitted is None else min(self.last_admitted, now)
             self.settle(now)
 
@@ -853,14 +855,15 @@ class Oracle:
     keys: dict[str, Model] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.rule = read(self.quota)
+        self.rule = self.open_rule = read(self.quota)
+        self.generation = self.receipts_since = 1
 
     def check(self, now: int, key: str, cost: int = 1, lease: str | None = None) -> Taken:
         """
         Takes the cost if it fits. A step back of the clock is remembered either way; cost 0 is a peek.
         """
         if cost == 0:
-            return Taken(self.peek(now, key, cost), None, self.rule)
+            return Taken(self.peek(now, key, cost, lease), None, self.generation)
         model = self.model(key)
         model.bring_to(now)
         retry_after, receipt = model.retry_after(now, cost, lease), None
@@ -868,14 +871,14 @@ class Oracle:
         if retry_after == 0:
             receipt = model.charge(now, cost, lease)
             model.last_admitted = now if self.rule.min_interval_ns > 0 else model.last_admitted
-        return Taken(self.answer(model, now, retry_after, delay), receipt, self.rule)
+        return Taken(self.answer(model, now, retry_after, delay), receipt, self.generation)
 
-    def peek(self, now: int, key: str, cost: int = 1) -> Answer:
+    def peek(self, now: int, key: str, cost: int = 1, lease: str | None = None) -> Answer:
         """
         What `check` would say, from a copy.
         """
         model = self.model(key).at(now)
-        retry_after = model.retry_after(now, cost)
+        retry_after = model.retry_after(now, cost, lease)
         return self.answer(model, now, retry_after, model.delay(now) if retry_after == 0 else 0)
 
     def debit(self, now: int, key: str, cost: int) -> Answer:
@@ -894,7 +897,7 @@ class Oracle:
         """
         model = self.model(key)
         before, taken.given_back = taken.given_back, taken.given_back + cost
-        if taken.answer.allowed and not is_closed(self.rule) and model.refunds(taken.rule):
+        if taken.answer.allowed and not is_closed(self.rule) and taken.generation >= self.receipts_since:
             model.bring_to(now)
             model.give_back(now, taken.receipt, cost, before)
 
@@ -917,11 +920,17 @@ class Oracle:
     def load(self, quota: str | Mapping[str, Any]) -> None:
         """
         Changes the limit, or what else leaves algorithm and window as they are. What was used stays used.
+
+        Receipts from before a change that gives them another meaning are void, also when the change is undone.
         """
-        self.rule = read(quota)
+        self.rule, self.generation = read(quota), self.generation + 1
         for key, model in self.keys.items():
             assert type(model) is model_of(self.rule), f"{key}: the algorithm may not change"
             model.rule = self.rule
+        if not is_closed(self.rule):
+            if not is_closed(self.open_rule) and not model_of(self.rule)(self.rule).refunds(self.open_rule):
+                self.receipts_since = self.generation
+            self.open_rule = self.rule
 
     def model(self, key: str) -> Model:
         """

@@ -274,8 +274,13 @@ GCRA = [
         "rate-changed-refund",
         "a receipt of another rate is worth nothing",
         "60/minute burst 6",
-        "0 check 2 as first; 0 check 2 as second; 0 load 30/minute burst 6; 0 refund first 2; 0 peek; "
-        "0 load 60/minute burst 6; 0 refund second 2; 0 peek",
+        "0 check 2 as first; 0 check 2; 0 load 30/minute burst 6; 0 refund first 2; 0 peek; 0 check 4; knock 4",
+    ),
+    Story(
+        "rate-changed-while-closed",
+        "a receipt of another rate is worth nothing, also if the limit was 0 in between",
+        "60/minute burst 6",
+        "0 check 2; 0 check 2 as second; 0 load 0/minute burst 6; 0 load 30/minute burst 6; 0 refund second 2; 0 peek",
     ),
     Story(
         "burst-lowered",
@@ -715,6 +720,13 @@ CONCURRENCY = [
         "a limit of 0 and back again: the leases are still held",
         "3 concurrent ttl 30s",
         "0 check 2 lease 01; 1s load 0 concurrent ttl 30s; 1s check lease 02; 2s load 3 concurrent ttl 30s; 2s peek; 2s release 01",
+    ),
+    Story(
+        "limit-closed-draining",
+        "under a limit of 0 those who hold slots renew and release them as ever",
+        "3 concurrent ttl 30s",
+        "0 check lease 01; 0 check lease 02; 1s load 0 concurrent ttl 30s; 20s renew 01; 20s release 02; 20s check lease 03; "
+        "40s load 3 concurrent ttl 30s; 40s peek; 40s renew 02; 40s renew 01",
     ),
     Story(
         "back",

@@ -269,10 +269,10 @@ def test_repr_shows_the_state(clock: ManualClock) -> None:
     slot = limiter.slot("k")
 
     with slot:
-        assert "<Slot 'k': held>" == repr(slot)
+        assert "<Slot: held>" == repr(slot)
         clock.advance(61)
         slot.renew()
-        assert "<Slot 'k': lost>" == repr(slot)
+        assert "<Slot: lost>" == repr(slot)
 
 
 def test_manual_clock_loses_a_slot_that_is_not_renewed(clock: ManualClock) -> None:

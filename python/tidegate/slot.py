@@ -107,7 +107,7 @@ class Slot:
 
     def __repr__(self) -> str:
         state = "held" if self.held else "lost" if self._is_lost else "not held"
-        return f"<Slot {self._ask.key!r}: {state}>"
+        return f"<Slot: {state}>"  # without the key, which may be a secret
 
     def _prepare(self) -> Ask:
         if self._lease is not None:

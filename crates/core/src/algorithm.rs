@@ -130,6 +130,35 @@ pub(crate) trait Algorithm {
     }
 }
 
+/// How much is used, of what, and how much more is asked.
+#[derive(Debug, Clone, Copy)]
+struct Demand {
+    used: u64,
+    limit: u64,
+    cost: u64,
+}
+
+impl Demand {
+    /// The walk that all logs share: the wait until enough of the oldest units have left. `leaving` says when how many units leave, in
+    /// order.
+    fn wait(self, now: Ticks, leaving: impl Iterator<Item = (Ticks, u64)>) -> Option<Ticks> {
+        let Self { mut used, limit, cost } = self;
+        if cost > limit {
+            return None;
+        }
+        if used + cost <= limit {
+            return Some(0);
+        }
+        for (leaves_at, units) in leaving {
+            used -= units;
+            if used + cost <= limit {
+                return Some(leaves_at - now);
+            }
+        }
+        unreachable!("without usage a cost of at most the limit is admitted")
+    }
+}
+
 /// What is used after a charge: a debit stops at `bound`, and usage above it (the limit was lowered) is not forgiven.
 fn charged(used: u64, cost: u64, bound: u64) -> u64 {
     used.max((used + cost).min(bound))

@@ -78,11 +78,12 @@ impl Meter {
 
     /// Whether receipts of `charged`, an earlier meter of the same counters, still mean the same here.
     ///
-    /// Not for a bucket whose rate was changed or whose burst was lowered.
+    /// Not for a bucket whose rate was changed, also to 0, or whose burst was lowered.
     pub fn refunds(&self, charged: &Self) -> bool {
         match (&self.kernel, &charged.kernel) {
             (Kernel::Gcra(new), Kernel::Gcra(old)) => new.refunds(old),
             (Kernel::LeakyBucket(new), Kernel::LeakyBucket(old)) => new.refunds(old),
+            (Kernel::Gcra(_) | Kernel::LeakyBucket(_), _) | (_, Kernel::Gcra(_) | Kernel::LeakyBucket(_)) => false,
             _ => true,
         }
     }
@@ -130,10 +131,16 @@ impl Meter {
         })
     }
 
-    /// Charges a settled state for an admitted request: the second half of `decide`.
+    /// Settles and charges a state for an admitted request: the second half of `decide`.
+    ///
+    /// The state need not be the one that was assessed: a store that kept nothing of a new key shows an empty one again.
     pub fn commit(&self, state: &mut State, now: Ticks, ask: Ask) -> Receipt {
         let State { usage, last_admitted } = state;
-        with_state!(self, usage, |kernel, usage| Work { meter: self, kernel, usage, last_admitted, now }.commit(ask))
+        with_state!(self, usage, |kernel, usage| {
+            let mut work = Work { meter: self, kernel, usage, last_admitted, now };
+            work.settle();
+            work.commit(ask)
+        })
     }
 
     /// What is left in a settled state.

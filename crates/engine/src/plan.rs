@@ -71,6 +71,8 @@ pub struct Planned {
     pub text: String,
     /// Where windows begin and end, if a calendar says so.
     pub calendar: Option<Arc<dyn Calendar>>,
+    /// The first generation whose receipts still mean the same: see [`Meter::refunds`].
+    pub refunds_since: u64,
 }
 
 impl Plan {
@@ -79,7 +81,7 @@ impl Plan {
     /// # Errors
     /// See [`LoadError`].
     pub fn first(quotas: Vec<Quota>, store: &dyn Store, digester: &Digester) -> Result<Self, LoadError> {
-        Ok(Self::new(1, compile(quotas, store, digester)?))
+        Ok(Self::new(1, compile(quotas, 1, store, digester)?))
     }
 
     /// The next generation. Quotas that keep their algorithm and window keep their counters, whatever their limit.
@@ -93,12 +95,18 @@ impl Plan {
         store: &dyn Store,
         digester: &Digester,
     ) -> Result<Self, LoadError> {
-        let mut planned = compile(quotas, store, digester)?;
+        let generation = self.generation + 1;
+        let mut planned = compile(quotas, generation, store, digester)?;
+        for new in &mut planned {
+            if let Some(old) = self.find(new.namespace).filter(|old| new.meter.refunds(&old.meter)) {
+                new.refunds_since = old.refunds_since;
+            }
+        }
         if transition == Transition::Safe {
             let phased_out = self.phased_out(&planned, store)?;
             planned.extend(phased_out);
         }
-        Ok(Self::new(self.generation + 1, planned))
+        Ok(Self::new(generation, planned))
     }
 
     fn new(generation: u64, quotas: Vec<Planned>) -> Self {
@@ -153,6 +161,10 @@ impl Plan {
             // The replacement of a named quota has its name, that of another is the next one without a name.
             let Some(position) = replacements.iter().position(|new| new.quota.name() == old.quota.name()) else { continue };
             let replacement = replacements.remove(position);
+            // The old limit is raised to the new one, and here the new one is none.
+            if replacement.quota.limit().is_none() {
+                continue;
+            }
             if let Some(until) = old.outlives(now) {
                 let quota = old.quota.with_limit_at_least(replacement.quota.limit());
                 let meter = Meter::new(&quota, store.tick(), old.calendar.clone())?;
@@ -171,8 +183,12 @@ impl Plan {
 }
 
 impl Planned {
-    /// When the last charge of an earlier generation has drained; `None` if nothing has to be waited for.
+    /// When the last charge of an earlier generation has drained and the last gap is over; `None` if nothing has to be waited for.
     fn outlives(&self, now: Ticks) -> Option<Ticks> {
+        self.drained_at(now).map(|at| at.max(now + self.quota.min_interval_ns()))
+    }
+
+    fn drained_at(&self, now: Ticks) -> Option<Ticks> {
         match *self.quota.shape() {
             Shape::Unlimited | Shape::Concurrency { .. } => None,
             Shape::FixedWindow { window: FixedWindowSpan::Calendar { .. }, .. } => {
@@ -196,7 +212,7 @@ fn fill_time(units: u64, period_ns: u64, limit: u64) -> Ticks {
     u64::try_from(time).expect("the quota's longest fill time is checked at construction")
 }
 
-fn compile(quotas: Vec<Quota>, store: &dyn Store, digester: &Digester) -> Result<Vec<Planned>, LoadError> {
+fn compile(quotas: Vec<Quota>, generation: u64, store: &dyn Store, digester: &Digester) -> Result<Vec<Planned>, LoadError> {
     match quotas.len() {
         0 => return Err(LoadError::Empty),
         1..=QUOTAS_MAX => {}
@@ -209,7 +225,8 @@ fn compile(quotas: Vec<Quota>, store: &dyn Store, digester: &Digester) -> Result
         let namespace = digester.digest(format!("quota:{}:{twins}", identities[index]).as_bytes());
         let calendar = calendar_of(&quota)?;
         let meter = Meter::new(&quota, store.tick(), calendar.clone())?;
-        Ok(Planned { meter, namespace, until: None, label: quota.label(), text: quota.to_string(), calendar, quota })
+        let (label, text) = (quota.label(), quota.to_string());
+        Ok(Planned { meter, namespace, until: None, label, text, calendar, quota, refunds_since: generation })
     });
     planned.collect()
 }

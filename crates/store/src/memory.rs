@@ -88,9 +88,6 @@ impl MemoryStore {
         if charges.iter().all(|charge| charge.ask.cost == 0) {
             return self.peek(charges);
         }
-        if Mutant::ReadModifyWrite.is_active() && self.peek(charges)?.is_allowed() {
-            return self.debit(charges);
-        }
         let mut locked = self.lock(charges);
         // Read under the lock: time must not go back between two charges of one key.
         let now = self.clock.now();
@@ -104,8 +101,13 @@ impl MemoryStore {
             is_allowed &= assessment.retry_after == Some(0);
             assessed.push((index, assessment));
         }
+        if Mutant::ReadModifyWrite.is_active() {
+            drop(locked);
+            std::thread::yield_now();
+            locked = self.lock(charges);
+        }
         if is_allowed {
-            locked.make_room(charges, now)?;
+            locked.make_room(charges, now, |charge| !charge.meter.is_stateless())?;
         }
         let statuses = assessed.into_iter().map(|(index, assessment)| {
             let charge = &charges[index];
@@ -114,7 +116,7 @@ impl MemoryStore {
             locked.shard(charge.key).visit(charge.key ^ charge.namespace, charge.meter, now, act)
         });
         let statuses = statuses.collect::<Result<_, _>>()?;
-        let is_due = locked.count(is_allowed) % SWEEP_EVERY == 0;
+        let is_due = locked.count(is_allowed).is_multiple_of(SWEEP_EVERY);
         drop(locked);
         if is_due {
             self.sweep(now);
@@ -128,7 +130,7 @@ impl MemoryStore {
         let mut shard = self.shard(charge.key);
         let now = self.clock.now();
         let status = shard.decide(charge.key ^ charge.namespace, charge.meter, now, charge.ask)?;
-        let is_due = shard.count(status.is_allowed()) % SWEEP_EVERY == 0;
+        let is_due = shard.count(status.is_allowed()).is_multiple_of(SWEEP_EVERY);
         drop(shard);
         if is_due {
             self.sweep(now);
@@ -183,8 +185,10 @@ impl Store for MemoryStore {
     fn debit(&self, charges: &[Charge<'_>]) -> Result<Verdict, StoreError> {
         let mut locked = self.lock(charges);
         let now = self.clock.now();
-        let is_charged = |charge: &Charge<'_>| charge.ask.cost > 0 && !charge.meter.is_stateless();
-        locked.make_room(charges, now)?;
+        // Slots cannot be owed.
+        let is_charged =
+            |charge: &Charge<'_>| charge.ask.cost > 0 && !charge.meter.is_stateless() && !charge.meter.retry_is_hint();
+        locked.make_room(charges, now, is_charged)?;
         let statuses = in_force(charges, now).map(|(index, charge)| {
             locked.shard(charge.key).visit(charge.key ^ charge.namespace, charge.meter, now, |state| {
                 charge.meter.debit(state, now, charge.ask.cost);

@@ -32,14 +32,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Algorithm, Ask, Receipt, Refund};
+use super::{Algorithm, Ask, Demand, Receipt, Refund};
 use crate::mutant::Mutant;
 use crate::time::Ticks;
 
 /// Parameters of a `concurrency` quota.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Concurrency {
-    /// Units in flight, at least 1.
+    /// Units in flight; with 0 nobody is let in, and those in flight finish.
     pub limit: u64,
     /// How long a lease lives without being renewed.
     pub ttl: Ticks,
@@ -76,20 +76,14 @@ impl Algorithm for Concurrency {
 
     /// An upper estimate: until enough leases have expired, if nobody renews or releases.
     fn retry_after(&self, state: &Leases, now: Ticks, Ask { cost, lease, .. }: Ask) -> Option<Ticks> {
-        if cost > self.limit {
-            return None;
-        }
-        let mut used = state.used;
-        if used + cost <= self.limit || lease.is_some_and(|id| state.held.contains_key(&short(id))) {
+        if cost <= self.limit && lease.is_some_and(|id| state.held.contains_key(&short(id))) {
             return Some(0);
         }
-        for &(expires_at, id) in &state.by_expiry {
-            used -= state.held[&id].weight;
-            if used + cost <= self.limit {
-                return Some(expires_at - now);
-            }
+        if self.limit == 0 {
+            return None;
         }
-        unreachable!("without leases a cost of at most the limit is admitted")
+        let leaving = state.by_expiry.iter().map(|(expires_at, id)| (*expires_at, state.held[id].weight));
+        Demand { used: state.used, limit: self.limit, cost }.wait(now, leaving)
     }
 
     fn remaining(&self, state: &Leases, _now: Ticks) -> u64 {
@@ -97,7 +91,7 @@ impl Algorithm for Concurrency {
     }
 
     fn reset_after(&self, state: &Leases, now: Ticks) -> Ticks {
-        self.expires_at(state).saturating_sub(now)
+        if self.limit == 0 { 0 } else { self.expires_at(state).saturating_sub(now) }
     }
 
     /// Adds a lease; one with the same id is renewed and keeps its weight.

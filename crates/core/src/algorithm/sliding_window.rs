@@ -35,7 +35,7 @@
 
 use smallvec::SmallVec;
 
-use super::{Algorithm, Ask, Receipt, Refund, charged};
+use super::{Algorithm, Ask, Demand, Receipt, Refund, charged};
 use crate::mutant::Mutant;
 use crate::time::Ticks;
 
@@ -85,20 +85,8 @@ impl Algorithm for SlidingWindow {
     }
 
     fn retry_after(&self, state: &BoundedLog, now: Ticks, Ask { cost, .. }: Ask) -> Option<Ticks> {
-        if cost > self.limit {
-            return None;
-        }
-        let mut used = state.used();
-        if used + cost <= self.limit {
-            return Some(0);
-        }
-        for pair in &state.pairs {
-            used -= pair.count;
-            if used + cost <= self.limit {
-                return Some(pair.at + self.window - now);
-            }
-        }
-        unreachable!("without usage a cost of at most the limit is admitted")
+        let leaving = state.pairs.iter().map(|pair| (pair.at + self.window, pair.count));
+        Demand { used: state.used(), limit: self.limit, cost }.wait(now, leaving)
     }
 
     fn remaining(&self, state: &BoundedLog, _now: Ticks) -> u64 {

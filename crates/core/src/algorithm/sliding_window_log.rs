@@ -29,7 +29,7 @@
 
 use std::collections::VecDeque;
 
-use super::{Algorithm, Ask, Receipt, Refund, charged};
+use super::{Algorithm, Ask, Demand, Receipt, Refund, charged};
 use crate::mutant::Mutant;
 use crate::time::Ticks;
 
@@ -79,20 +79,8 @@ impl Algorithm for SlidingWindowLog {
     }
 
     fn retry_after(&self, state: &Log, now: Ticks, Ask { cost, .. }: Ask) -> Option<Ticks> {
-        if cost > self.limit {
-            return None;
-        }
-        let mut used = state.used;
-        if used + cost <= self.limit {
-            return Some(0);
-        }
-        for entry in &state.entries {
-            used -= entry.cost;
-            if used + cost <= self.limit {
-                return Some(entry.at + self.window - now);
-            }
-        }
-        unreachable!("without usage a cost of at most the limit is admitted")
+        let leaving = state.entries.iter().map(|entry| (entry.at + self.window, entry.cost));
+        Demand { used: state.used, limit: self.limit, cost }.wait(now, leaving)
     }
 
     fn remaining(&self, state: &Log, _now: Ticks) -> u64 {

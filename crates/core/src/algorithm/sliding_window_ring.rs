@@ -27,7 +27,7 @@
 //!
 //! **Reference**: `algorithms.md` §1.5.
 
-use super::{Algorithm, Ask, Receipt, Refund, charged};
+use super::{Algorithm, Ask, Demand, Receipt, Refund, charged};
 use crate::mutant::Mutant;
 use crate::time::Ticks;
 
@@ -77,20 +77,8 @@ impl Algorithm for SlidingWindowRing {
     }
 
     fn retry_after(&self, state: &Ring, now: Ticks, Ask { cost, .. }: Ask) -> Option<Ticks> {
-        if cost > self.limit {
-            return None;
-        }
-        let mut used = self.used(state, now);
-        if used + cost <= self.limit {
-            return Some(0);
-        }
-        for (bucket, count) in self.live(state, now) {
-            used -= count;
-            if used + cost <= self.limit {
-                return Some(self.lives_until(bucket) - now);
-            }
-        }
-        unreachable!("without usage a cost of at most the limit is admitted")
+        let leaving = self.live(state, now).map(|(bucket, count)| (self.lives_until(bucket), count));
+        Demand { used: self.used(state, now), limit: self.limit, cost }.wait(now, leaving)
     }
 
     fn remaining(&self, state: &Ring, now: Ticks) -> u64 {

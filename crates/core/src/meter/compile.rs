@@ -16,7 +16,7 @@ use crate::algorithm::sliding_window_counter::SlidingWindowCounter;
 use crate::algorithm::sliding_window_log::SlidingWindowLog;
 use crate::algorithm::sliding_window_ring::SlidingWindowRing;
 use crate::mutant::Mutant;
-use crate::quota::{FixedWindowSpan, Quota, Shape};
+use crate::quota::{AlgorithmName, FixedWindowSpan, Quota, Shape};
 use crate::time::{Calendar, Tick};
 
 /// Why a quota cannot be compiled.
@@ -39,7 +39,9 @@ impl Meter {
     /// # Errors
     /// A calendar quota needs a `calendar`; a rate must fit the tick, which at one nanosecond every [`Quota`] does.
     pub fn new(quota: &Quota, tick: Tick, calendar: Option<Arc<dyn Calendar>>) -> Result<Self, MeterError> {
-        let kernel = if quota.limit() == Some(0) { Kernel::Closed(Closed) } else { kernel(quota, tick, calendar)? };
+        // Slots that are held when their number becomes 0 can still be renewed and released.
+        let is_closed = quota.limit() == Some(0) && quota.algorithm() != Some(AlgorithmName::Concurrency);
+        let kernel = if is_closed { Kernel::Closed(Closed) } else { kernel(quota, tick, calendar)? };
         let meter = Self { kernel, min_interval: tick.ceil(quota.min_interval_ns()), capacity: None };
         Ok(Self { capacity: capacity(&meter), ..meter })
     }

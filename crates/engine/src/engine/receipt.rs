@@ -8,6 +8,7 @@ use tidegate_store::digest::Digest;
 
 use super::{Engine, UsageError, charge};
 use crate::decision::{Decision, Origin, Taken};
+use crate::plan::Planned;
 
 impl Engine {
     /// Gives back `cost` units of a decision, or all that are left; returns how many were accepted.
@@ -69,9 +70,9 @@ impl Engine {
             if status.receipt == Receipt::Nothing {
                 continue;
             }
-            let Some(planned) = plan.find(charged.namespace).filter(|planned| planned.meter.refunds(&charged.meter)) else {
-                continue;
-            };
+            // Compared with every generation in between: a burst that was lowered and raised again has clamped what was charged.
+            let is_valid = |planned: &&Planned| decision.generation() >= planned.refunds_since;
+            let Some(planned) = plan.find(charged.namespace).filter(is_valid) else { continue };
             let refund = Refund { receipt: status.receipt, before: taken.before, cost: taken.cost };
             let _ = self.store.refund(&charge(planned, key, Ask::cost(taken.cost)), refund);
         }

@@ -110,7 +110,7 @@ pub fn keys_in_any_order_never_block_each_other<S: Store + 'static>(factory: imp
         }
         done.send(()).expect("somebody waits");
     });
-    let waited = is_done.recv_timeout(Duration::from_secs(120));
+    let waited = is_done.recv_timeout(Duration::from_mins(2));
     assert_ne!(waited, Err(mpsc::RecvTimeoutError::Timeout), "requests block each other");
     run.join().expect("exact counts");
 }

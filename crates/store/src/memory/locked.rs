@@ -36,15 +36,19 @@ impl<'a> Locked<'a> {
         self.guards.first_mut().map_or(1, |(_, shard)| shard.count(is_allowed))
     }
 
-    /// Makes room in each shard for the states that the request is about to create.
-    pub(super) fn make_room(&mut self, charges: &[Charge<'_>], now: Ticks) -> Result<(), StoreError> {
-        let keep: SmallVec<[Digest; 8]> = charges.iter().map(|charge| charge.key ^ charge.namespace).collect();
+    /// Makes room in each shard for the states that the request is about to create: those of the charges that `is_charged` names.
+    pub(super) fn make_room(
+        &mut self,
+        charges: &[Charge<'_>],
+        now: Ticks,
+        is_charged: impl Fn(&Charge<'_>) -> bool,
+    ) -> Result<(), StoreError> {
         for (index, shard) in &mut self.guards {
-            let new = in_force(charges, now)
-                .filter(|(_, charge)| shard_index(charge.key, self.shards) == *index && !charge.meter.is_stateless())
-                .filter(|(_, charge)| !shard.contains(charge.key ^ charge.namespace))
-                .count();
-            shard.make_room(now, new, &keep)?;
+            let wanted: SmallVec<[Digest; 8]> = in_force(charges, now)
+                .filter(|(_, charge)| shard_index(charge.key, self.shards) == *index && is_charged(charge))
+                .map(|(_, charge)| charge.key ^ charge.namespace)
+                .collect();
+            shard.make_room(now, &wanted)?;
         }
         Ok(())
     }

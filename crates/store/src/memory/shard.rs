@@ -107,7 +107,7 @@ impl Shard {
         let Some((segment, index)) = self.find(digest) else {
             let (status, packed) = meter.decide_packed([0, 0], now, ask);
             if status.is_allowed() {
-                self.make_room(now, 1, &[])?;
+                self.make_room(now, &[digest])?;
                 self.insert(Entry { digest, slot: slot(meter, packed, is_limiting(&status)) }, now);
             }
             return Ok(status);
@@ -145,7 +145,7 @@ impl Shard {
             let mut state = meter.empty();
             let (result, visit) = act(&mut state);
             if let Visit::Keep { limiting } = visit {
-                self.make_room(now, 1, &[])?;
+                self.make_room(now, &[digest])?;
                 self.insert(Entry { digest, slot: pack(meter, state, limiting) }, now);
             }
             return Ok(result);
@@ -164,9 +164,10 @@ impl Shard {
             }
             Slot::Boxed { limiting, expires_at, state } => {
                 let (result, visit) = act(state);
-                match meter.pack(state) {
-                    Some(words) => *slot = Slot::Inline { limiting: visit.is_limiting(), words },
-                    None => (*expires_at, *limiting) = (meter.expires_at(state), visit.is_limiting()),
+                if let Some(words) = meter.pack(state) {
+                    *slot = Slot::Inline { limiting: visit.is_limiting(), words };
+                } else {
+                    (*expires_at, *limiting) = (meter.expires_at(state), visit.is_limiting());
                 }
                 result
             }
@@ -283,7 +284,9 @@ impl Visit {
 
 fn filled(entries: Vec<Entry>) -> Table {
     let mut table = Table::with_room_for(entries.len());
-    entries.into_iter().for_each(|entry| table.insert(entry));
+    for entry in entries {
+        table.insert(entry);
+    }
     table
 }
 
@@ -309,3 +312,6 @@ pub(super) fn is_limiting(status: &Status) -> bool {
 fn first_bits(digest: Digest, count: u32) -> usize {
     digest.0[0].checked_shr(64 - count).unwrap_or(0) as usize
 }
+
+#[cfg(test)]
+mod tests;

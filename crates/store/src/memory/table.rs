@@ -164,3 +164,6 @@ impl Table {
         if to >= from { to - from } else { to + self.entries.len() - from }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,46 @@
+//! The published mistakes that are about stores, switched on one at a time: the contract and the limits must notice each, and for the right reason.
+
+mod limits;
+
+use std::panic;
+
+use tidegate_core::mutant::Mutant;
+use tidegate_store::clock::Clock;
+use tidegate_store::memory::MemoryStore;
+
+const KILLERS: &[(Mutant, &str)] = &[
+    (Mutant::ReadModifyWrite, "many_threads_admit_exactly_the_limit"),
+    (Mutant::EvictsLimitingKeys, "a_limiting_key_is_never_evicted"),
+];
+
+macro_rules! list {
+    ($($name:ident,)*) => {
+        [$((stringify!($name), limits::$name as fn()),)*]
+    };
+}
+
+fn promises() -> Vec<(&'static str, fn())> {
+    let contract = tidegate_store::store_contract!(list | clock | MemoryStore::new(Clock::Manual(clock), 10_000_000));
+    contract.into_iter().chain(limits::limits!(list)).collect()
+}
+
+fn failing() -> Vec<&'static str> {
+    promises().into_iter().filter(|(_, promise)| panic::catch_unwind(promise).is_err()).map(|(name, _)| name).collect()
+}
+
+/// One test, because the switch is one for the whole process.
+#[test]
+fn the_promises_hold_and_fail_with_each_published_mistake() {
+    assert_eq!(failing(), Vec::<&str>::new(), "without any mistake");
+    for &(mutant, expected) in KILLERS {
+        panic::set_hook(Box::new(|_| {}));
+        Mutant::activate(Some(mutant));
+        let killers = failing();
+        Mutant::activate(None);
+        drop(panic::take_hook());
+
+        let (_, number, what) = Mutant::ALL.iter().find(|(known, _, _)| *known == mutant).expect("a known mistake");
+        println!("{number:>3}  {what}\n       killed by {}", killers.join(", "));
+        assert!(killers.contains(&expected), "{what}: {expected} does not notice, only {killers:?} does");
+    }
+}
