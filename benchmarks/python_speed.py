@@ -61,7 +61,7 @@ def measure(*, quick: bool, advance: Advance) -> dict[str, Any]:
     Returns:
         Rows of library, scenario, style and timing, and the cost of the empty loop.
     """
-    plan = Plan(3, 0.01) if quick else Plan(15, 0.15)
+    plan = Plan(3, 0.01) if quick else Plan(11, 0.1)
     chosen = scenarios(quick=quick)
     rows: list[dict[str, Any]] = []
     with collector_off():

@@ -1,6 +1,7 @@
 """The memory store in Rust without Python: runs `crates/store/examples/bench_gcra.rs` and reads its JSON lines."""
 
 import json
+import os
 import shutil
 import subprocess
 from pathlib import Path
@@ -9,7 +10,7 @@ from typing import Any
 from child import Advance
 
 ROOT = Path(__file__).resolve().parent.parent
-BINARY = ROOT / "target/release/examples/bench_gcra"
+BINARY = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")) / "release/examples/bench_gcra"
 BUILD = ("cargo", "build", "--release", "--quiet", "--example", "bench_gcra", "-p", "tidegate-store")
 
 

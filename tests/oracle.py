@@ -738,9 +738,9 @@ class LeakyBucket(Gcra):
 
     def capacity(self) -> int:
         """
-        How many requests of cost 1 an idle queue admits at once.
+        How many requests of cost 1 an idle queue admits at once, as far as they can be counted.
         """
-        return floor(self.waiting_max()) + 1
+        return min(floor(self.waiting_max()) + 1, 2**53)
 
     def remaining(self, now: int) -> int:
         """

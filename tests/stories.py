@@ -141,6 +141,12 @@ COMMON = [
         "4/minute {} max_debt 2",
         "0 check 4; 10s debit 1; 20s debit 9; 20s peek 0; 20s check; knock",
     ),
+    Story(
+        "debit-0",
+        "a debit of nothing changes nothing, also not what a step back finds",
+        "3/minute {}",
+        "0 check; 10m debit 0; 10m-1s peek; 10m peek 3",
+    ),
     # The smallest gap between two admitted requests.
     Story(
         "min-interval",
@@ -374,6 +380,12 @@ LEAKY_BUCKET = [
         "a debit lengthens the queue beyond what admission can, up to a bound",
         "10/second queue 200ms",
         f"0 debit 2; 0 check; 0 debit 4; 0 check; 0 debit {HUGE}; 0 check; knock",
+    ),
+    Story(
+        "debit-0",
+        "a debit of nothing changes nothing, also not what a step back finds",
+        "10/second queue 200ms",
+        "0 check; 1s debit 0; 1s-50ms peek; 1s peek",
     ),
     Story(
         "debit-none",

@@ -512,11 +512,11 @@ def test_a_receipt_is_good_once(clock: ManualClock) -> None:
     before = seen(limiter)
 
     for decision in (refunded, settled):
-        with pytest.raises(UsageError, match="refunded or settled before: 0 of its 1 units can still be given back"):
+        with pytest.raises(UsageError, match="only 0 of the 1 units that the decision took can still be given back"):
             limiter.refund(KEY, decision)
         with pytest.raises(UsageError, match="refunded or settled before"):
             limiter.settle(KEY, decision, 1)
-    with pytest.raises(UsageError, match="1 of its 2 units can still be given back"):
+    with pytest.raises(UsageError, match="only 1 of the 2 units"):
         limiter.refund(KEY, halved, 2)
 
     assert before == seen(limiter)
@@ -530,7 +530,7 @@ def test_more_than_was_taken_cannot_be_given_back(clock: ManualClock) -> None:
     limiter = Limiter("5/minute", clock=clock)
     decision = limiter.check(KEY, 2)
 
-    with pytest.raises(UsageError, match="2 of its 2 units"):
+    with pytest.raises(UsageError, match="only 2 of the 2 units"):
         limiter.refund(KEY, decision, 3)
 
     assert limiter.refund(KEY, decision) == 2

@@ -159,6 +159,21 @@ def test_a_reservation_is_settled_at_its_true_cost(actual: int, left: int, clock
     assert left == limiter.peek("key").remaining
 
 
+@pytest.mark.parametrize("quota", ["2/minute", "2/minute fixed_window", "2/minute gcra", "2/minute sliding_window_counter"])
+def test_a_refund_from_before_a_reset_gives_nothing_back(clock: ManualClock, quota: str) -> None:
+    """
+    The reset has forgotten what it would give back; the units that are there now were taken by others.
+    """
+    limiter = Limiter(quota, clock=clock)
+    before = limiter.check("key", 2)
+    limiter.reset("key")
+    limiter.check("key", 2)
+
+    limiter.refund("key", before)
+
+    assert 0 == limiter.peek("key").remaining
+
+
 def test_a_reset_forgets_a_key(clock: ManualClock) -> None:
     """
     It is at full credit again; to forget what is not known is no error.

@@ -19,19 +19,19 @@ if TYPE_CHECKING:
 
     from tidegate import Decision
 
-    Wait = Callable[..., Decision | None]
+    Wait = Callable[..., Decision]
 
 SECOND_NS = 1_000_000_000
 
 
-def wait(limiter: Limiter, key: str, cost: int = 1, timeout: float | None = None) -> Decision | None:
+def wait(limiter: Limiter, key: str, cost: int = 1, timeout: float | None = None) -> Decision:
     """
     The blocking form.
     """
     return limiter.wait(key, cost, timeout=timeout)
 
 
-def wait_async(limiter: Limiter, key: str, cost: int = 1, timeout: float | None = None) -> Decision | None:
+def wait_async(limiter: Limiter, key: str, cost: int = 1, timeout: float | None = None) -> Decision:
     """
     The async form, in a loop of its own.
     """

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tidegate._sleep import now_ns, sleep, sleep_async
-from tidegate._text import seconds
 from tidegate.errors import Denied, UsageError
 
 if TYPE_CHECKING:

@@ -205,9 +205,7 @@ class Limiter(Engine):
         """
         return decorate(self, key=key, cost=cost, timeout=timeout)
 
-    async def check_async(
-        self, key: str | bytes, cost: int = 1, *, lease: str | None = None, max_delay: float | None = None
-    ) -> Decision:
+    async def check_async(self, key: str | bytes, cost: int = 1, *, lease: str | None = None, max_delay: float | None = None) -> Decision:
         """
         As `check`. The memory store never blocks, so this one only fits where an awaitable is wanted.
         """

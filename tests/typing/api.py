@@ -51,7 +51,7 @@ def waiting() -> None:
     Without a timeout there is always a decision.
     """
     assert_type(limiter.wait("user:42"), Decision)
-    assert_type(limiter.wait("user:42", timeout=1.5), Decision | None)
+    assert_type(limiter.wait("user:42", timeout=1.5), Decision)
     if limiter.wait("user:42", timeout=1):
         return
 
@@ -63,7 +63,7 @@ async def tasks() -> None:
     assert_type(await limiter.check_async("user:42"), Decision)
     assert_type(await limiter.allow_async("user:42"), bool)
     assert_type(await limiter.wait_async("user:42"), Decision)
-    assert_type(await limiter.wait_async("user:42", timeout=1), Decision | None)
+    assert_type(await limiter.wait_async("user:42", timeout=1), Decision)
     async with limiter.slot("user:42", timeout=1) as slot:
         assert_type(slot, Slot)
         assert_type(slot.held, bool)

@@ -152,7 +152,7 @@ impl Meter {
     /// Charges without asking and without counting as a request; stops at the quota's `max_debt`. Slots cannot be owed.
     pub fn debit(&self, state: &mut State, now: Ticks, cost: u64) {
         self.settle(state, now);
-        if !self.retry_is_hint() {
+        if cost > 0 && !self.retry_is_hint() {
             with_state!(self, &mut state.usage, |kernel, usage| kernel.commit(usage, now, Ask::cost(cost)));
         }
     }

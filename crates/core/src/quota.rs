@@ -179,12 +179,17 @@ impl Quota {
     #[must_use]
     pub fn with_limit_at_least(&self, least: Option<u64>) -> Self {
         let mut quota = self.clone();
+        let is_default_debt = self.limit() == Some(self.max_debt);
         match &mut quota.shape {
             Shape::SlidingWindow { limit, .. }
             | Shape::SlidingWindowLog { limit, .. }
             | Shape::SlidingWindowCounter { limit, .. }
             | Shape::FixedWindow { limit, .. } => *limit = least.unwrap_or(0).max(*limit),
-            Shape::Unlimited | Shape::Concurrency { .. } | Shape::Gcra { .. } | Shape::LeakyBucket { .. } => {}
+            Shape::Unlimited | Shape::Concurrency { .. } | Shape::Gcra { .. } | Shape::LeakyBucket { .. } => return quota,
+        }
+        // The default follows the limit, so that the quota reads like one that somebody wrote.
+        if let (true, Some(limit)) = (is_default_debt, quota.limit()) {
+            quota.max_debt = limit;
         }
         quota
     }

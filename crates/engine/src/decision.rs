@@ -30,6 +30,8 @@ pub struct Decision {
     pub(crate) key: Digest,
     pub(crate) cost: u64,
     pub(crate) lease: Option<u128>,
+    /// How many resets the engine had seen: see [`Engine::reset`](crate::engine::Engine::reset).
+    pub(crate) resets: u64,
     /// Why the store could not decide. The statuses then say what the policy said.
     pub(crate) degraded: Option<StoreError>,
     /// Units that were taken and not given back yet.
@@ -73,6 +75,7 @@ impl Decision {
     }
 
     /// The quota that decides what is reported, and what it said.
+    #[allow(clippy::missing_panics_doc, reason = "every plan has a quota that is not phased out")]
     pub fn binding(&self) -> (&Planned, &Status) {
         let status = self.verdict.binding().expect("a plan has at least one quota that is not phased out");
         (&self.plan.quotas()[usize::from(status.quota)], status)

@@ -52,6 +52,7 @@ pub struct Engine {
     on_store_error: OnStoreError,
     degraded_allowed: AtomicU64,
     degraded_denied: AtomicU64,
+    resets: AtomicU64,
 }
 
 /// What an engine holds and has done.
@@ -89,6 +90,7 @@ impl Engine {
             on_store_error,
             degraded_allowed: AtomicU64::new(0),
             degraded_denied: AtomicU64::new(0),
+            resets: AtomicU64::new(0),
         })
     }
 
@@ -98,6 +100,8 @@ impl Engine {
     /// See [`UsageError`]. A denial is not an error, and neither is a store that cannot answer.
     pub fn check(&self, key: &[u8], cost: u64, options: CheckOptions) -> Result<Decision, UsageError> {
         let key = self.key(key, cost)?;
+        // Read before anything is charged: a reset in between must void the receipt.
+        let resets = self.resets.load(Ordering::SeqCst);
         let plan = self.plan();
         let lease = plan.lease_ttl_ns().map(|_| options.lease.unwrap_or_else(random_id));
         let max_delay = options.max_delay.unwrap_or(Ticks::MAX);
@@ -106,6 +110,7 @@ impl Engine {
         let decision = self.decision(plan, Origin::Check, key, cost, outcome);
         let is_taken = decision.degraded.is_none() && decision.is_allowed() && cost > 0;
         Ok(Decision {
+            resets,
             lease: lease.filter(|_| is_taken),
             refundable: AtomicU64::new(if is_taken { cost } else { 0 }),
             ..decision
@@ -147,10 +152,14 @@ impl Engine {
 
     /// Forgets a key; `false` when nothing was known of it.
     ///
+    /// Refunds of decisions from before are dropped, of any key: what they took from this one is forgotten already, and would be given back from
+    /// what was taken since.
+    ///
     /// # Errors
     /// See [`UsageError`].
     pub fn reset(&self, key: &[u8]) -> Result<bool, UsageError> {
         let key = self.key(key, 0)?;
+        self.resets.fetch_add(1, Ordering::SeqCst);
         let plan = self.plan.load();
         let forgotten =
             charges(&plan, key, Ask::cost(0)).iter().filter(|charge| self.store.reset(charge).unwrap_or(false)).count();
@@ -161,6 +170,7 @@ impl Engine {
     ///
     /// # Errors
     /// See [`LoadError`]; then the old quotas stay in force.
+    #[allow(clippy::needless_pass_by_value, reason = "they become part of the plan, and are only copied in case of a retry")]
     pub fn load(&self, quotas: Vec<Quota>, transition: Transition) -> Result<u64, LoadError> {
         // Loads are rare. One that was overtaken by another is made again, so that no generation is lost.
         loop {
@@ -234,7 +244,18 @@ impl Engine {
             Ok(verdict) => (verdict, None),
             Err(error) => (self.without_store(&plan, &error), Some(error)),
         };
-        Decision { verdict, plan, origin, engine: self.id, key, cost, lease: None, degraded, refundable: AtomicU64::new(0) }
+        Decision {
+            verdict,
+            plan,
+            origin,
+            engine: self.id,
+            key,
+            cost,
+            lease: None,
+            resets: 0,
+            degraded,
+            refundable: AtomicU64::new(0),
+        }
     }
 
     /// Decides by policy, and counts it. Nothing is known to be left, and when the store is back can only be estimated.
@@ -281,6 +302,9 @@ fn random() -> (u64, u64) {
 }
 
 /// 128 random bits: ids must not collide between processes that share a store.
+///
+/// # Panics
+/// The operating system has no randomness.
 pub fn random_id() -> u128 {
     let mut bytes = [0; 16];
     getrandom::fill(&mut bytes).expect("the operating system has randomness");

@@ -28,7 +28,7 @@ pub fn fields(decision: &Decision) -> Vec<(&'static str, String)> {
     }
     let (planned, status) = decision.binding();
     if status.limit.is_some() {
-        fields.push(("RateLimit", available(planned, status, decision.verdict().remaining().unwrap_or(0))));
+        fields.push(("RateLimit", available(planned, status)));
     }
     if let (false, Some(wait)) = (decision.is_allowed(), decision.verdict().retry_after()) {
         fields.push(("Retry-After", seconds_up(wait).max(1).to_string()));
@@ -51,7 +51,8 @@ fn policy(planned: &Planned, status: &Status) -> String {
     }
 }
 
-fn available(planned: &Planned, status: &Status, remaining: u64) -> String {
+fn available(planned: &Planned, status: &Status) -> String {
+    let remaining = status.remaining.unwrap_or(0);
     let window = match *planned.quota.shape() {
         // Nobody knows when slots come free; and a quota that never has room has no window either.
         Shape::Concurrency { .. } => return format!("\"{}\";{AVAILABLE}={remaining}", planned.label),

@@ -2,7 +2,13 @@
 
 mod limiter;
 
-use limiter::{Limiter, SECOND};
+use proptest::prelude::*;
+use proptest::sample::select;
+use tidegate_core::quota::CalendarUnit;
+use tidegate_core::time::Calendar as _;
+use tidegate_engine::calendar::ZonedCalendar;
+
+use limiter::{Limiter, SECOND, cases};
 
 const HOUR: u64 = 3_600 * SECOND;
 
@@ -67,5 +73,51 @@ fn several_quotas_in_one_check_roll_by_their_own_calendars() {
     limiter.advance(5 * HOUR);
     assert!(limiter.allows("a", 2));
     let denied = limiter.check("a", 1);
-    assert_eq!((denied.binding().0.label.as_str(), denied.verdict().retry_after()), ("5/day-calendar-Asia/Tokyo", Some(10 * HOUR)));
+    assert_eq!(
+        (denied.binding().0.label.as_str(), denied.verdict().retry_after()),
+        ("5/day-calendar-Asia/Tokyo", Some(10 * HOUR))
+    );
+}
+
+/// Zones that change their clocks at midnight, by half an hour or by two, skipped a day, or never change.
+const ZONES: [&str; 12] = [
+    "UTC",
+    "Europe/Berlin",
+    "America/New_York",
+    "America/Sao_Paulo",
+    "Africa/Cairo",
+    "Asia/Beirut",
+    "Asia/Kathmandu",
+    "Asia/Pyongyang",
+    "Pacific/Apia",
+    "Pacific/Kwajalein",
+    "Australia/Lord_Howe",
+    "Antarctica/Troll",
+];
+
+proptest! {
+    #![proptest_config(cases(20_000))]
+
+    /// Every instant belongs to one window, all instants of a window agree about it, and the next begins where it ends.
+    #[test]
+    fn windows_follow_each_other_without_gap_or_overlap(
+        zone in select(&ZONES[..]),
+        unit in select(&CalendarUnit::ALL[..]),
+        day in 400..47_000_u64,
+        nanos in 0..24 * HOUR,
+        windows in 1..6_usize,
+    ) {
+        // A calendar remembers its last window, so each question has a calendar of its own.
+        let window_at = |now| ZonedCalendar::new(unit, zone).expect("a zone of the database").window_at(now);
+        let mut now = day * 24 * HOUR + nanos;
+        for _ in 0..windows {
+            let window = window_at(now);
+            prop_assert!(window.start <= now && now < window.end, "{now} in {window:?}");
+            for inside in [window.start, window.start + (window.end - window.start) / 2, window.end - 1] {
+                prop_assert_eq!(window_at(inside), window, "at {}", inside);
+            }
+            prop_assert_eq!(window_at(window.end).start, window.end);
+            now = window.end;
+        }
+    }
 }

@@ -84,7 +84,8 @@ fn a_bucket_offers_what_can_be_had_in_the_time_it_names() {
 
 #[test]
 fn names_are_used_as_they_were_given() {
-    let spec = QuotaSpec { name: Some("per-client".to_owned()), limit: Some(10), period_ns: Some(60 * SECOND), ..QuotaSpec::default() };
+    let spec =
+        QuotaSpec { name: Some("per-client".to_owned()), limit: Some(10), period_ns: Some(60 * SECOND), ..QuotaSpec::default() };
     let limiter = Limiter::of(vec![spec.build().expect("a quota")]);
     assert_eq!(fields(&limiter.check("a", 1)), some([r#""per-client";q=10;w=60"#, r#""per-client";r=9;t=60"#, ""]));
 }
@@ -105,7 +106,14 @@ fn a_decision_without_the_store_says_when_to_come_back() {
 /// Strings with nothing to escape, parameters with whole numbers or strings: what RFC 9651 calls items with parameters.
 #[test]
 fn every_field_is_a_list_of_items_with_parameters() {
-    let texts = ["5/second", "9007199254740992/36500d", "7/13us gcra", "3/7s queue 2s nodelay 2", "5 concurrent ttl 7s", "2/week calendar Europe/Berlin"];
+    let texts = [
+        "5/second",
+        "9007199254740992/36500d",
+        "7/13us gcra",
+        "3/7s queue 2s nodelay 2",
+        "5 concurrent ttl 7s",
+        "2/week calendar Europe/Berlin",
+    ];
     for text in texts {
         let limiter = Limiter::new(text);
         for _ in 0..3 {

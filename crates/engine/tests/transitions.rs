@@ -2,13 +2,15 @@
 
 mod limiter;
 
+use std::thread;
+
 use proptest::prelude::*;
 use proptest::sample::select;
 use tidegate_core::quota::{Quota, QuotaSpec, Shape};
 use tidegate_core::time::Ticks;
 use tidegate_engine::plan::{LoadError, Transition};
 
-use limiter::{Limiter, SECOND, quotas};
+use limiter::{Limiter, SECOND, cases, quotas};
 
 #[test]
 fn a_changed_limit_keeps_what_was_used() {
@@ -177,6 +179,28 @@ fn reloading_the_same_few_quotas_does_not_pile_them_up() {
 }
 
 #[test]
+fn loads_under_traffic_lose_no_generation_and_admit_nothing_extra() {
+    let limiter = Limiter::new("100/hour");
+    let admitted: u64 = thread::scope(|scope| {
+        let callers: Vec<_> =
+            (0..8).map(|_| scope.spawn(|| (0..200).filter(|_| limiter.allows("a", 1)).count() as u64)).collect();
+        let loaders = (0..4).map(|_| {
+            scope.spawn(|| {
+                for round in 0..50 {
+                    limiter.load(["100/hour", "150/hour", "50/hour"][round % 3], Transition::Safe);
+                }
+            })
+        });
+        loaders.collect::<Vec<_>>().into_iter().for_each(|loader| loader.join().expect("a thread that returns"));
+        callers.into_iter().map(|caller| caller.join().expect("a thread that returns")).sum()
+    });
+    assert_eq!(limiter.engine.plan().generation(), 201);
+    limiter.load("200/hour", Transition::Safe);
+    assert_eq!(limiter.remaining("a"), 200 - admitted, "every admission was counted");
+    assert!((50..=150).contains(&admitted), "{admitted} admitted");
+}
+
+#[test]
 fn a_calendar_quota_is_phased_out_at_the_end_of_its_day() {
     let limiter = Limiter::new("10/day calendar");
     limiter.advance(20 * 3_600 * SECOND);
@@ -275,7 +299,7 @@ impl Watch {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { failure_persistence: None, cases: 10_000, ..ProptestConfig::default() })]
+    #![proptest_config(cases(10_000))]
 
     /// Any quotas follow each other at any time. The old promise holds for one more of its windows with the larger limit, the new one from the load on,
     /// and every wait is true, also when it ends with the transition.

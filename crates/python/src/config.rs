@@ -51,10 +51,10 @@ pub(crate) fn options(options: &Bound<'_, PyAny>) -> PyResult<Options> {
         Ok(clock) if !clock.is_none() => Clock::Manual(clock.cast::<ManualClock>()?.get().clock.clone()),
         _ => Clock::System(SystemClock::new()),
     };
-    let on_store_error = match required::<String>(options, "on_store_error")?.as_str() {
-        "allow" => OnStoreError::Allow,
-        "deny" => OnStoreError::Deny,
-        other => return Err(usage(&format!("on_store_error must be 'allow' or 'deny', not {other:?}"))),
+    let on_store_error = match options.get_item("on_store_error")?.extract::<String>().as_deref() {
+        Ok("allow") => OnStoreError::Allow,
+        Ok("deny") => OnStoreError::Deny,
+        _ => return Err(usage("on_store_error must be 'allow' or 'deny'")),
     };
     Ok(Options { store: Arc::new(MemoryStore::new(clock, keys_max)), on_store_error })
 }

@@ -51,8 +51,11 @@ pub(crate) fn seconds(nanos: u64) -> f64 {
 
 /// Seconds as whole nanoseconds, rounded down: a delay must not be longer than asked.
 #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "the range is checked, and casts of floats saturate")]
-pub(crate) fn nanos(seconds: f64) -> PyResult<u64> {
-    if seconds >= 0.0 { Ok((seconds * 1e9) as u64) } else { Err(usage("a delay is a number of seconds from 0 up")) }
+pub(crate) fn delay(seconds: &Bound<'_, PyAny>) -> PyResult<u64> {
+    match seconds.extract::<f64>() {
+        Ok(seconds) if seconds >= 0.0 => Ok((seconds * 1e9) as u64),
+        _ => Err(usage("a delay is a number of seconds from 0 up")),
+    }
 }
 
 fn type_name<'py>(value: &Bound<'py, PyAny>) -> Cow<'static, str> {

@@ -41,11 +41,11 @@ impl Engine {
         &self,
         key: &Bound<'_, PyAny>,
         cost: Option<&Bound<'_, PyAny>>,
-        lease: Option<&str>,
-        max_delay: Option<f64>,
+        lease: Option<&Bound<'_, PyAny>>,
+        max_delay: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Decision> {
-        let lease = lease.map(crate::convert::lease).transpose()?;
-        let max_delay = max_delay.map(crate::convert::nanos).transpose()?;
+        let lease = lease.map(lease_id).transpose()?;
+        let max_delay = max_delay.map(crate::convert::delay).transpose()?;
         self.with(key, cost, |engine, key, cost| engine.check(key, cost, rust::CheckOptions { lease, max_delay })).map(wrap)
     }
 
@@ -145,7 +145,11 @@ impl Engine {
     }
 
     fn open(&self) -> PyResult<&rust::Engine> {
-        if self.is_closed.load(Ordering::Relaxed) { Err(usage("the limiter was closed")) } else { Ok(&self.engine) }
+        if self.is_closed.load(Ordering::Relaxed) {
+            Err(usage("the limiter was closed; make a new one"))
+        } else {
+            Ok(&self.engine)
+        }
     }
 }
 

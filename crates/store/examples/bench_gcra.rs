@@ -108,7 +108,7 @@ impl Bench {
 
 fn main() {
     let is_quick = std::env::args().any(|argument| argument == "--quick");
-    let (rounds, checks) = if is_quick { (3, 200_000) } else { (15, 2_000_000) };
+    let (rounds, checks) = if is_quick { (3, 200_000) } else { (11, 2_000_000) };
     let mut scenarios: Vec<_> = [("hot key", 1), ("random keys", KEYS), ("arithmetic", 0)]
         .into_iter()
         .flat_map(|(name, keys)| [(name, keys, 1), (name, keys, 2)])

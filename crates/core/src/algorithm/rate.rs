@@ -177,7 +177,7 @@ mod tests {
             let mut after = before;
             new.rebase(&mut after);
 
-            let (late, early) = (u64::from(after.ticks) * 7, u64::from(before.ticks) * 7 + u64::from(before.part));
+            let (late, early) = (after.ticks * 7, before.ticks * 7 + u64::from(before.part));
             assert!(late >= early && late < early + 7);
         }
     }

@@ -5,7 +5,8 @@ use proptest::test_runner::TestRunner;
 use tidegate_core::quota::Shape;
 use tidegate_core::time::Ticks;
 
-use super::history::{Desk, Event, Events, History, Step, histories};
+use super::desk::{Desk, Event};
+use super::history::{Events, History, Step, histories};
 use super::oracle::{Envelope, ExactLog, LeaseBook};
 use super::quotas::{Family, Kind, Options};
 use super::{Outcome, ensure, holds, quotas};

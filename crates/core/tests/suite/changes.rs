@@ -7,7 +7,8 @@ use tidegate_core::meter::{Ask, Meter};
 use tidegate_core::quota::{AlgorithmName, QuotaSpec, Shape};
 use tidegate_core::time::Tick;
 
-use super::history::{Desk, Events, ask, histories};
+use super::desk::{Desk, ask};
+use super::history::{Events, histories};
 use super::quotas::{Kind, Options};
 use super::{Outcome, ensure, holds};
 

@@ -9,7 +9,7 @@ use tidegate_core::meter::Meter;
 use tidegate_core::quota::{AlgorithmName, PERIOD_MAX_NS, QuotaSpec, UNITS_MAX};
 use tidegate_core::time::{TICKS_MAX, Tick, Ticks};
 
-use super::history::ask;
+use super::desk::ask;
 use super::{Outcome, ensure, holds};
 
 const UNITS: [u64; 10] = [0, 1, 2, 100_000, 1_000_000, u32::MAX as u64, 1 << 32, 9_007_199_250_000_000, UNITS_MAX - 1, UNITS_MAX];

@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
 use tidegate_core::time::Ticks;
 
-use super::history::ask;
+use super::desk::ask;
 use super::oracle::LeaseBook;
 use super::quotas::{Kind, Options, families};
 use super::{Outcome, ensure, holds};

@@ -6,7 +6,8 @@
 //! | module | holds |
 //! | --- | --- |
 //! | [`quotas`] | random quotas of every algorithm, in families that share their counters |
-//! | [`history`] | random histories, and the desk at which they are played |
+//! | [`history`] | random histories |
+//! | [`desk`] | where they are played |
 //! | [`oracle`] | what happened, written down naively: exact log, virtual meter, book of leases |
 //! | [`bounds`] | never above the bound, whatever the clock does |
 //! | [`models`] | every verdict as by the formula of §1.1-1.7, so nothing is denied without need |
@@ -19,6 +20,7 @@
 
 pub(crate) mod bounds;
 pub(crate) mod changes;
+pub(crate) mod desk;
 pub(crate) mod edges;
 pub(crate) mod history;
 pub(crate) mod leases;
@@ -51,6 +53,7 @@ macro_rules! properties {
             bounds::both_logs_answer_like_the_naive_one_up_to_m_entries,
             models::every_decision_is_that_of_the_naive_formula,
             promises::the_wait_is_true_and_not_a_tick_too_long,
+            promises::a_start_in_time_is_promised_to_the_tick,
             promises::what_remains_is_admitted_and_one_more_is_not,
             promises::everything_is_back_at_the_reset_and_not_a_tick_before,
             promises::waiting_never_hurts,

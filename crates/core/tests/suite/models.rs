@@ -4,7 +4,8 @@ use proptest::test_runner::TestRunner;
 use tidegate_core::quota::Shape;
 use tidegate_core::time::Ticks;
 
-use super::history::{Desk, Event, Events, histories};
+use super::desk::{Desk, Event};
+use super::history::{Events, histories};
 use super::quotas::{Family, Kind, Options};
 use super::{Outcome, ensure, holds};
 

@@ -2,10 +2,12 @@
 
 use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
+use tidegate_core::meter::Ask;
 use tidegate_core::quota::Shape;
 use tidegate_core::time::{TICKS_MAX, Tick};
 
-use super::history::{Desk, Event, Events, History, Step, histories};
+use super::desk::{Desk, Event};
+use super::history::{Events, History, Step, histories};
 use super::quotas::{Family, Kind, Options};
 use super::{Outcome, ensure, holds, quotas};
 
@@ -43,6 +45,28 @@ pub(crate) fn the_wait_is_true_and_not_a_tick_too_long(runner: &mut TestRunner) 
                     ensure!(!desk.admits(wait - 1, cost), "cost {cost} is admitted a tick before {wait}");
                 }
             }
+        }
+        Ok(())
+    })
+}
+
+/// A caller that has no use for a late start is denied until it can start in time, and told when that is.
+pub(crate) fn a_start_in_time_is_promised_to_the_tick(runner: &mut TestRunner) -> Outcome {
+    let options = Options { min_interval: true, ..Options::of(&[Kind::Leaky]) };
+    holds(runner, (histories(options, Events::ALL), 0..=25_u64), |(history, max_delay)| {
+        let mut desk = Desk::open(&history);
+        for &step in &history.steps {
+            if !matches!(desk.play(step), Event::Checked { .. }) || desk.now >= TICKS_MAX {
+                continue;
+            }
+            let assess = |wait| {
+                let ask = Ask { max_delay, ..Ask::cost(1) };
+                desk.meter().assess(&mut desk.state.clone(), desk.now + wait, ask)
+            };
+            let wait = assess(0).retry_after.ok_or("a cost of 1 is never admitted")?;
+            let start = assess(wait);
+            ensure!(start.retry_after == Some(0) && start.delay <= max_delay, "after {wait} ticks {start:?}");
+            ensure!(wait == 0 || assess(wait - 1).retry_after == Some(1), "a tick before {wait}: {:?}", assess(wait - 1));
         }
         Ok(())
     })

@@ -6,7 +6,8 @@ use proptest::test_runner::TestRunner;
 use tidegate_core::meter::Ask;
 use tidegate_core::time::Ticks;
 
-use super::history::{Charged, Desk, Event, Events, Step, histories};
+use super::desk::{Charged, Desk, Event};
+use super::history::{Events, Step, histories};
 use super::oracle::ExactLog;
 use super::quotas::{Kind, Options};
 use super::{Outcome, ensure, holds, quotas};

@@ -5,7 +5,8 @@ use proptest::test_runner::TestRunner;
 use tidegate_core::meter::Packed;
 use tidegate_core::time::{TICKS_MAX, Ticks};
 
-use super::history::{Desk, Event, Events, History, ask, histories};
+use super::desk::{Desk, Event, ask};
+use super::history::{Events, History, histories};
 use super::quotas::{Kind, Options};
 use super::{Outcome, ensure, holds};
 

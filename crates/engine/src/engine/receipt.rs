@@ -65,6 +65,9 @@ impl Engine {
 
     /// Refunds each quota that is still counted in the same way as when it was charged. Losing a refund errs to the safe side.
     fn give_back(&self, key: Digest, decision: &Decision, taken: Taken) {
+        if decision.resets != self.resets.load(Ordering::SeqCst) {
+            return;
+        }
         let plan = self.plan.load();
         for (charged, status) in decision.statuses() {
             if status.receipt == Receipt::Nothing {

@@ -15,10 +15,10 @@ pub enum UsageError {
         cost: u64,
     },
     /// The decision was made by another engine.
-    #[error("the decision was made by another limiter")]
+    #[error("the decision was made by another limiter; give it to the one that made it")]
     ForeignDecision,
     /// The decision was made for another key.
-    #[error("the decision was made for another key")]
+    #[error("the decision was made for another key; pass the key that was checked")]
     WrongKey,
     /// The decision took nothing.
     #[error("the decision took nothing that could be given back: it was {why}")]
@@ -27,7 +27,9 @@ pub enum UsageError {
         why: &'static str,
     },
     /// It was all given back, or settled.
-    #[error("the decision was refunded or settled before: {left} of its {cost} units can still be given back")]
+    #[error(
+        "only {left} of the {cost} units that the decision took can still be given back; each can be refunded or settled once"
+    )]
     AlreadyGivenBack {
         /// Units still to be given back.
         left: u64,

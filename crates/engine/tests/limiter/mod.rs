@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use proptest::test_runner::{Config, FileFailurePersistence};
 use tidegate_core::quota::{Quota, parse};
 use tidegate_core::time::Ticks;
 use tidegate_engine::decision::Decision;
@@ -33,7 +34,8 @@ impl Limiter {
     pub(crate) fn with_room_for(quotas: Vec<Quota>, keys_max: usize, on_store_error: OnStoreError) -> Self {
         let clock = ManualClock::new(START);
         let store = MemoryStore::new(Clock::Manual(clock.clone()), keys_max);
-        let engine = Engine::new(quotas, Arc::new(store), *b"a secret of keys", on_store_error).expect("quotas that can be loaded");
+        let engine =
+            Engine::new(quotas, Arc::new(store), *b"a secret of keys", on_store_error).expect("quotas that can be loaded");
         Self { engine, clock }
     }
 
@@ -64,4 +66,11 @@ impl Limiter {
 
 pub(crate) fn quotas(text: &str) -> Vec<Quota> {
     parse(text).unwrap_or_else(|error| panic!("{text}: {error}"))
+}
+
+/// So many random cases. What a property fails on is kept beside its source, and tried first ever after.
+#[allow(dead_code, reason = "each test program uses what it needs")]
+pub(crate) fn cases(cases: u32) -> Config {
+    let failure_persistence = FileFailurePersistence::WithSource("regressions");
+    Config { cases, failure_persistence: Some(Box::new(failure_persistence)), ..Config::default() }
 }
