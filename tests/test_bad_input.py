@@ -514,7 +514,7 @@ def test_a_receipt_is_good_once(clock: ManualClock) -> None:
     for decision in (refunded, settled):
         with pytest.raises(UsageError, match="only 0 of the 1 units that the decision took can still be given back"):
             limiter.refund(KEY, decision)
-        with pytest.raises(UsageError, match="refunded or settled before"):
+        with pytest.raises(UsageError, match="refunded or settled once"):
             limiter.settle(KEY, decision, 1)
     with pytest.raises(UsageError, match="only 1 of the 2 units"):
         limiter.refund(KEY, halved, 2)
