@@ -54,12 +54,15 @@ def _fastest(rows: list[dict[str, Any]], library: str) -> float:
 
 def _tail(axis: Axes, results: dict[str, Any]) -> None:
     section = results.get("tail") or {"rows": []}
-    names = list(section["rows"][0]["stages"]["expire"]) if section["rows"] else []
+    names = list(section["rows"][0]["stages"]["expire"]["all"]) if section["rows"] else []
     for row in section["rows"]:
-        cuts = row["stages"]["expire"]
+        cuts = row["stages"]["expire"]["all"]
         label = "an empty call (noise of the machine)" if row["library"] == "nothing" else f"{row['library']}, {row['keys'] / 1e6:g} M keys"
         # An empty call can be as short as the cost of the clock that was subtracted.
         axis.plot([max(cuts[name], 10) / 1e3 for name in names], marker="o", markersize=4, label=label, color=PALETTE.get(row["library"]))
+        if row["library"] == "tidegate":
+            calm = row["stages"]["expire"]["undisturbed"]
+            axis.plot([max(calm[name], 10) / 1e3 for name in names], linestyle=":", color=OWN, label="the same, undisturbed by the kernel")
     axis.set_xticks(range(len(names)), ["max" if name == "100" else f"p{name}" for name in names])
     axis.axhline(100, color=BAR, linewidth=1, linestyle="--")
     if "99.99" in names:
@@ -95,5 +98,5 @@ def _memory(axis: Axes, results: dict[str, Any]) -> None:
     axis.set_xlabel("keys, millions (log scale)")
     axis.set_ylabel("resident bytes per key (log scale)")
     axis.set_title("Memory for keys seen once (dashed red: bar of 64 bytes)")
-    if axis.lines:
+    if (results.get("memory") or {"rows": []})["rows"]:
         axis.legend(fontsize=7, ncols=2, loc="upper right")

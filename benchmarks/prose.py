@@ -24,7 +24,8 @@ Two threads on one hot key wait for each other, so the bar for scaling is held a
     "Tail latency": """
 Every call is timed. Two readings of the clock cost {clock_ns} ns here, which is subtracted from each sample.
 Stage *insert*: that many keys nobody has seen before. Stage *expire*: as many new keys again, while the first ones expire.
-*Preempted* counts how often the kernel took the processor away from the thread; the calls that this hit are in the numbers, a time slice being 4 ms here, so a busy machine cannot show a tail.
+*Preempted* counts how often the kernel took the processor away from the thread. Such a call waits for a time slice, 4 ms here, whatever the library does, so a busy machine cannot show a tail.
+Calls are therefore timed in batches of 200: *all* are all calls, *undisturbed* those of batches in which it did not happen. Both are held against the bar.
 An empty call in the same loop shows what the machine itself adds (interrupts, other processes): nothing can be better than that.
 `limits` gets fewer keys because a thread of it keeps sweeping all of them and competes for the GIL; its p99.99 sits at the 5 ms after which Python makes a thread give way, and more keys raise its p99.9 and its maximum.
 `rust-py-rate-limit` runs with `cleanup_interval=1`, without which it never forgets a key.

@@ -81,23 +81,29 @@ def _rust(section: dict[str, Any]) -> Iterator[tuple[str, list[str], Rows]]:
 
 def _tail(section: dict[str, Any]) -> Iterator[tuple[str, list[str], Rows]]:
     if section.get("rows"):
-        names = [name for name in section["rows"][0]["stages"]["expire"] if name not in {"90", "99.999"}]
+        names = [name for name in section["rows"][0]["stages"]["expire"]["all"] if name not in {"90", "99.999"}]
         yield (
             "Tail latency",
-            ["library", "keys", "stage", *("max, µs" if name == "100" else f"p{name}, µs" for name in names), "preempted", "keys expired"],
             [
-                [
-                    "an empty call" if row["library"] == "nothing" else f"{row['library']} `{row['style']}`",
-                    f"{row['keys']:,}",
-                    stage,
-                    *(f"{cuts[name] / 1e3:,.2f}" for name in names),
-                    f"{row['preempted'][stage]:,}",
-                    f"{row['expired']:,}" if row["expired"] is not None and stage == "expire" else "",
-                ]
-                for row in section["rows"]
-                for stage, cuts in row["stages"].items()
+                "library",
+                "keys",
+                "stage",
+                "calls",
+                *("max, µs" if name == "100" else f"p{name}, µs" for name in names),
+                "preempted",
+                "expired",
             ],
+            [cells for row in section["rows"] for cells in _tail_rows(row, names)],
         )
+
+
+def _tail_rows(row: dict[str, Any], names: list[str]) -> Iterator[list[str]]:
+    library = "an empty call" if row["library"] == "nothing" else f"{row['library']} `{row['style']}`"
+    for stage, kinds in row["stages"].items():
+        expired = f"{row['expired']:,}" if row["expired"] is not None and stage == "expire" else ""
+        for kind, cuts in kinds.items():
+            facts = [f"{row['preempted'][stage]:,}", expired] if kind == "all" else ["", ""]
+            yield [library, f"{row['keys']:,}", stage, kind, *(f"{cuts[name] / 1e3:,.2f}" for name in names), *facts]
 
 
 def _memory(section: dict[str, Any]) -> Iterator[tuple[str, list[str], Rows]]:

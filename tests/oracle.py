@@ -540,12 +540,13 @@ class FixedWindow(Model):
 
     def settle(self, now: int) -> None:
         """
-        A later window starts at 0; into an earlier one what was used is carried.
+        A later window starts at 0. After a step back the count stays in force, for one more window at most.
         """
         end = window_end(self.rule, now)
-        if end > self.end:
-            self.used = 0
-        self.end = end
+        if end > self.end or self.used == 0:
+            self.end, self.used = end, 0
+        else:
+            self.end = min(self.end, window_end(self.rule, end))
 
     def fits(self, now: int, cost: int, lease: str | None = None) -> bool:
         """
@@ -569,9 +570,9 @@ class FixedWindow(Model):
 
     def idle_at(self, now: int) -> int:
         """
-        The end of the window.
+        The end of the window that is counted, which after a step back is later than that of now.
         """
-        return window_end(self.rule, now)
+        return max(self.end, window_end(self.rule, now))
 
 
 def window_end(rule: Rule, now: int) -> int:
@@ -626,6 +627,10 @@ class Gcra(Model):
         self.arrival = Fraction(0)
         self.base = 1
         """The denominator that the fraction was written with: `l` of the rate in lowest terms."""
+        self.refunded = Fraction(0)
+        """The time by which refunds moved the arrival back, since there were receipts."""
+        self.receipts_until = 0
+        """When the last receipt of before a refund has passed; 0 while nothing was refunded."""
 
     def rate(self) -> Fraction:
         """
@@ -658,6 +663,8 @@ class Gcra(Model):
         """
         if self.base != self.rate().numerator:
             self.arrival, self.base = Fraction(ceil(self.arrival)), self.rate().numerator
+        if 0 < self.receipts_until <= now:
+            self.refunded, self.receipts_until = Fraction(0), 0
         if self.level(now) > self.level_max():
             self.set_level(now, self.level_max())
 
@@ -669,17 +676,25 @@ class Gcra(Model):
 
     def charge(self, now: int, cost: int, lease: str | None = None) -> Receipt:
         """
-        Moves the arrival time on; the receipt is where it ends up.
+        Moves the arrival time on; the receipt is where it ends up, and what had been refunded by then.
         """
         self.set_level(now, self.level(now) + cost)
-        return self.arrival
+        if self.receipts_until:
+            self.receipts_until = max(self.receipts_until, ceil(self.arrival))
+        return self.arrival, self.refunded
 
     def give_back(self, now: int, receipt: Receipt, cost: int, before: int) -> None:
         """
-        Only what of the charge still lies ahead, less what of that was given back before.
+        Only what of the charge still lies ahead, which is less by all that was refunded since.
         """
-        in_flight = max(Fraction(0), (receipt - now) * self.rate() - before)
-        self.set_level(now, max(Fraction(0), self.level(now) - min(Fraction(cost), in_flight)))
+        arrival, refunded = receipt
+        since = self.refunded - refunded
+        ahead = max(Fraction(0), (arrival - now - since) * self.rate()) if since >= 0 else Fraction(0)
+        credit = min(Fraction(cost), ahead, self.level(now))
+        if credit > 0:
+            self.receipts_until = max(self.receipts_until, ceil(self.arrival))
+            self.set_level(now, self.level(now) - credit)
+            self.refunded += credit / self.rate()
 
     def capacity(self) -> int:
         """

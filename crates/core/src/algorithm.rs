@@ -3,6 +3,7 @@
 //! All of them are an [`Algorithm`], so that [`Meter`](crate::meter::Meter) can put one face over them. A state that is at full credit may be
 //! dropped at any time: from `expires_at` on it answers like no state.
 
+pub mod bucket;
 pub mod concurrency;
 pub mod constant;
 pub mod fixed_window;
@@ -41,8 +42,13 @@ impl Ask {
 pub enum Receipt {
     /// Nothing was charged.
     Nothing,
-    /// `gcra` and `leaky_bucket`: the arrival time right after the charge.
-    Arrival(rate::Arrival),
+    /// `gcra` and `leaky_bucket`: how things stood right after the charge.
+    Arrival {
+        /// When the bucket would have been empty again.
+        arrival: rate::Arrival,
+        /// What had been given back by then. In bytes, because a `u128` would align every receipt to 16.
+        refunded: [u8; 16],
+    },
     /// Windows and sub-windows: the one that was charged.
     Window {
         /// Its end, or its number.
@@ -74,8 +80,6 @@ pub enum Receipt {
 pub struct Refund {
     /// Where the charge went.
     pub receipt: Receipt,
-    /// Units of the same charge that were given back earlier. Without this number two halves could return more than the whole.
-    pub before: u64,
     /// Units that are given back now.
     pub cost: u64,
 }

@@ -35,7 +35,7 @@ impl Meters {
 
     fn refund(&mut self, of: usize, row: &Row) {
         let Some(taken) = self.taken.get_mut(&of) else { return };
-        let refund = Refund { receipt: taken.receipt, before: taken.given_back, cost: row.cost };
+        let refund = Refund { receipt: taken.receipt, cost: row.cost };
         taken.given_back += row.cost;
         if self.meter.refunds(&taken.meter) && !self.meter.is_stateless() {
             let state = self.states.get_mut(&row.key).expect("what was charged is there");

@@ -87,16 +87,9 @@ impl Decision {
     }
 
     /// Takes `cost` units, or all that are left, off the record; `None` if there are fewer.
-    pub(crate) fn take_refundable(&self, cost: Option<u64>) -> Option<Taken> {
+    pub(crate) fn take_refundable(&self, cost: Option<u64>) -> Option<u64> {
         let after = |left: u64| cost.map_or(Some(0), |cost| left.checked_sub(cost));
         let left = self.refundable.fetch_update(Ordering::SeqCst, Ordering::SeqCst, after).ok()?;
-        Some(Taken { before: self.cost - left, cost: cost.unwrap_or(left) })
+        Some(cost.unwrap_or(left))
     }
-}
-
-/// Units of a decision that are given back, and those that were before.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Taken {
-    pub(crate) before: u64,
-    pub(crate) cost: u64,
 }

@@ -63,7 +63,7 @@ impl Caller<'_> {
             13 => drop(store.debit(&[quota.charge(&key, cost)]).expect("room for all keys")),
             14..16 => {
                 if let Some((index, key, receipt)) = self.taken.pop() {
-                    let refund = Refund { receipt, before: 0, cost: 1 };
+                    let refund = Refund { receipt, cost: 1 };
                     store.refund(&self.quotas[index].charge(&key, 1), refund).expect("a store that works");
                 }
             }

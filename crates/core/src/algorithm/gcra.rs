@@ -1,12 +1,12 @@
 //! `gcra`, also called `token_bucket`: never more than *burst* at once, and *limit* per *period* in the long run.
 //!
-//! **State**: one instant, 16 bytes.
+//! **State**: one instant, 16 bytes; after a [refund](super::bucket) a little more until it has drained.
 //!
 //! | symbol | field | unit |
 //! | --- | --- | --- |
 //! | l, p | [`Rate`] | l units per p ticks, in lowest terms |
 //! | B | `burst` | units |
-//! | TAT | [`Arrival`] | theoretical arrival time, ticks and a fraction of 1/l |
+//! | TAT | [`Bucket`] | theoretical arrival time, ticks and a fraction of 1/l |
 //! | q | level | used, in parts of 1/p unit |
 //!
 //! **Rule**
@@ -33,9 +33,9 @@
 //!
 //! **Reference**: ITU-T I.371, generic cell rate algorithm; `algorithms.md` §1.6.
 
-use super::rate::{Arrival, Rate};
+use super::bucket::Bucket;
+use super::rate::Rate;
 use super::{Algorithm, Ask, Receipt, Refund};
-use crate::mutant::Mutant;
 use crate::time::Ticks;
 
 /// Parameters of a `gcra` quota.
@@ -67,72 +67,58 @@ impl Gcra {
 }
 
 impl Algorithm for Gcra {
-    type State = Arrival;
+    type State = Bucket;
 
-    fn empty(&self) -> Arrival {
-        Arrival::default()
+    fn empty(&self) -> Bucket {
+        Bucket::default()
     }
 
-    /// Clamps a level that no admission can have produced: the clock went back, or the burst was lowered.
-    ///
-    /// The bucket is then empty rather than locked for as long as the clock went back.
+    /// After a step back of the clock the bucket is at its fullest, rather than locked for as long as the clock went back.
     #[inline(always)]
-    fn settle(&self, state: &mut Arrival, now: Ticks) {
-        self.rate.rebase(state);
-        if self.rate.level(*state, now) > self.level_max {
-            *state = self.rate.arrival(self.level_max, now);
-        }
+    fn settle(&self, state: &mut Bucket, now: Ticks) {
+        state.settle(self.rate, self.level_max, now);
     }
 
     #[inline(always)]
-    fn retry_after(&self, state: &Arrival, now: Ticks, Ask { cost, .. }: Ask) -> Option<Ticks> {
+    fn retry_after(&self, state: &Bucket, now: Ticks, Ask { cost, .. }: Ask) -> Option<Ticks> {
         if cost > self.burst {
             return None;
         }
-        let wanted = self.rate.level(*state, now) + self.rate.weight(cost);
+        let wanted = state.level(self.rate, now) + self.rate.weight(cost);
         Some(self.rate.ticks_up(wanted.saturating_sub(self.full)))
     }
 
     #[inline(always)]
-    fn remaining(&self, state: &Arrival, now: Ticks) -> u64 {
-        let free = self.full.saturating_sub(self.rate.level(*state, now));
+    fn remaining(&self, state: &Bucket, now: Ticks) -> u64 {
+        let free = self.full.saturating_sub(state.level(self.rate, now));
         self.rate.units_in(free)
     }
 
     #[inline(always)]
-    fn reset_after(&self, state: &Arrival, now: Ticks) -> Ticks {
-        self.rate.ticks_up(self.rate.level(*state, now))
+    fn reset_after(&self, state: &Bucket, now: Ticks) -> Ticks {
+        self.rate.ticks_up(state.level(self.rate, now))
     }
 
     #[inline(always)]
-    fn commit(&self, state: &mut Arrival, now: Ticks, Ask { cost, .. }: Ask) -> Receipt {
-        let level = self.rate.level(*state, now) + self.rate.weight(cost);
-        *state = self.rate.arrival(level.min(self.level_max), now);
-        Receipt::Arrival(*state)
+    fn commit(&self, state: &mut Bucket, now: Ticks, Ask { cost, .. }: Ask) -> Receipt {
+        state.charge(self.rate, cost, self.level_max, now)
     }
 
-    fn refund(&self, state: &mut Arrival, now: Ticks, refund: Refund) {
-        let Receipt::Arrival(charged) = refund.receipt else { return };
-        let level = self.rate.level(*state, now);
-        let credit = if Mutant::RefundAfterExpiry.is_active() {
-            self.rate.weight(refund.cost)
-        } else {
-            self.rate.credit(charged, now, refund)
-        };
-        *state = self.rate.arrival(level.saturating_sub(credit), now);
+    fn refund(&self, state: &mut Bucket, now: Ticks, refund: Refund) {
+        state.refund(self.rate, refund, now);
     }
 
-    fn expires_at(&self, state: &Arrival) -> Ticks {
+    fn expires_at(&self, state: &Bucket) -> Ticks {
         state.expires_at()
     }
 
     #[inline(always)]
-    fn pack(&self, state: &Arrival) -> Option<[u64; 2]> {
-        Some(state.pack())
+    fn pack(&self, state: &Bucket) -> Option<[u64; 2]> {
+        state.pack()
     }
 
     #[inline(always)]
-    fn unpack(&self, words: [u64; 2]) -> Arrival {
-        Arrival::unpack(words)
+    fn unpack(&self, words: [u64; 2]) -> Bucket {
+        Bucket::unpack(words)
     }
 }

@@ -1,6 +1,6 @@
 //! `leaky_bucket`: admitted requests start at least *period / limit* apart, and none is delayed by more than *queue*.
 //!
-//! **State**: one instant, 16 bytes.
+//! **State**: one instant, 16 bytes; after a [refund](super::bucket) a little more until it has drained.
 //!
 //! | symbol | field | unit |
 //! | --- | --- | --- |
@@ -8,7 +8,7 @@
 //! | D | `max_delay` | ticks |
 //! | – | `nodelay` | units that start at once although the queue is not empty |
 //! | – | `max_cost` | units of one request |
-//! | – | [`Arrival`] | when the queue is empty again |
+//! | – | [`Bucket`] | when the queue is empty again |
 //!
 //! **Rule**
 //! ```text
@@ -35,7 +35,8 @@
 //!
 //! **Reference**: `algorithms.md` §1.7.
 
-use super::rate::{Arrival, Rate};
+use super::bucket::Bucket;
+use super::rate::Rate;
 use super::{Algorithm, Ask, Receipt, Refund};
 use crate::quota::UNITS_MAX;
 use crate::time::Ticks;
@@ -56,76 +57,69 @@ pub struct LeakyBucket {
 }
 
 impl Algorithm for LeakyBucket {
-    type State = Arrival;
+    type State = Bucket;
 
-    fn empty(&self) -> Arrival {
-        Arrival::default()
+    fn empty(&self) -> Bucket {
+        Bucket::default()
     }
 
     /// Clamps a backlog that no admission can have produced, as [`Gcra`](super::gcra::Gcra) does.
     #[inline]
-    fn settle(&self, state: &mut Arrival, now: Ticks) {
-        self.rate.rebase(state);
-        if self.rate.level(*state, now) > self.backlog_max() {
-            *state = self.rate.arrival(self.backlog_max(), now);
-        }
+    fn settle(&self, state: &mut Bucket, now: Ticks) {
+        state.settle(self.rate, self.backlog_max(), now);
     }
 
     #[inline]
-    fn retry_after(&self, state: &Arrival, now: Ticks, ask: Ask) -> Option<Ticks> {
+    fn retry_after(&self, state: &Bucket, now: Ticks, ask: Ask) -> Option<Ticks> {
         if ask.cost > self.max_cost {
             return None;
         }
         let admitted = self.backlog_for(self.max_delay.min(ask.max_delay));
-        Some(self.rate.ticks_up(self.rate.level(*state, now).saturating_sub(admitted)))
+        Some(self.rate.ticks_up(state.level(self.rate, now).saturating_sub(admitted)))
     }
 
     /// How long a request that is admitted now has to wait, rounded up so that starts never come closer than the rate says.
     #[inline]
-    fn delay(&self, state: &Arrival, now: Ticks) -> Ticks {
-        let backlog = self.rate.level(*state, now);
+    fn delay(&self, state: &Bucket, now: Ticks) -> Ticks {
+        let backlog = state.level(self.rate, now);
         self.rate.ticks_up(backlog.saturating_sub(self.rate.weight(self.nodelay)))
     }
 
     #[inline]
-    fn remaining(&self, state: &Arrival, now: Ticks) -> u64 {
-        let backlog = self.rate.level(*state, now);
+    fn remaining(&self, state: &Bucket, now: Ticks) -> u64 {
+        let backlog = state.level(self.rate, now);
         self.backlog_admitted().checked_sub(backlog).map_or(0, |free| self.units_waiting(free) + 1)
     }
 
     /// Until `remaining` is full again: a remainder of the backlog below one unit does not lower it.
     #[inline]
-    fn reset_after(&self, state: &Arrival, now: Ticks) -> Ticks {
+    fn reset_after(&self, state: &Bucket, now: Ticks) -> Ticks {
         let free_when_idle = self.backlog_admitted();
         let harmless = free_when_idle - self.rate.weight(self.units_waiting(free_when_idle));
-        self.rate.ticks_up(self.rate.level(*state, now).saturating_sub(harmless))
+        self.rate.ticks_up(state.level(self.rate, now).saturating_sub(harmless))
     }
 
     #[inline]
-    fn commit(&self, state: &mut Arrival, now: Ticks, Ask { cost, .. }: Ask) -> Receipt {
-        let backlog = self.rate.level(*state, now) + self.rate.weight(cost);
-        *state = self.rate.arrival(backlog.min(self.backlog_max()), now);
-        Receipt::Arrival(*state)
+    fn commit(&self, state: &mut Bucket, now: Ticks, Ask { cost, .. }: Ask) -> Receipt {
+        state.charge(self.rate, cost, self.backlog_max(), now)
     }
 
-    fn refund(&self, state: &mut Arrival, now: Ticks, refund: Refund) {
-        let Receipt::Arrival(charged) = refund.receipt else { return };
-        let backlog = self.rate.level(*state, now);
-        *state = self.rate.arrival(backlog.saturating_sub(self.rate.credit(charged, now, refund)), now);
+    fn refund(&self, state: &mut Bucket, now: Ticks, refund: Refund) {
+        state.refund(self.rate, refund, now);
     }
 
-    fn expires_at(&self, state: &Arrival) -> Ticks {
+    fn expires_at(&self, state: &Bucket) -> Ticks {
         state.expires_at()
     }
 
     #[inline]
-    fn pack(&self, state: &Arrival) -> Option<[u64; 2]> {
-        Some(state.pack())
+    fn pack(&self, state: &Bucket) -> Option<[u64; 2]> {
+        state.pack()
     }
 
     #[inline]
-    fn unpack(&self, words: [u64; 2]) -> Arrival {
-        Arrival::unpack(words)
+    fn unpack(&self, words: [u64; 2]) -> Bucket {
+        Bucket::unpack(words)
     }
 }
 

@@ -3,7 +3,6 @@
 //! Shared by [`gcra`](super::gcra) and [`leaky_bucket`](super::leaky_bucket). Nothing is ever rounded in the state, so there is no drift:
 //! 7 per minute is 7 per minute after a year.
 
-use super::Refund;
 use crate::time::Ticks;
 
 /// A rate in lowest terms: `units` per `ticks`.
@@ -73,18 +72,6 @@ impl Rate {
         if arrival.base != self.units {
             *arrival = Arrival { ticks: arrival.ticks + u64::from(arrival.part > 0), part: 0, base: self.units };
         }
-    }
-
-    /// What may be given back of a charge that left `charged` behind: the part of it that still lies ahead.
-    ///
-    /// Other traffic can only delay the moment at which the state without the charge would have drained, so this never returns more than
-    /// the charge still weighs. Of a refund in parts, each part returns what it adds to those before it.
-    pub(super) fn credit(self, charged: Arrival, now: Ticks, refund: Refund) -> u128 {
-        if charged.base != self.units {
-            return 0;
-        }
-        let ahead = self.level(charged, now);
-        self.weight(refund.before + refund.cost).min(ahead) - self.weight(refund.before).min(ahead)
     }
 }
 

@@ -175,7 +175,7 @@ impl Desk {
         if units == 0 || !charged.is_valid {
             return Event::Moved;
         }
-        let refund = Refund { receipt: charged.receipt, before: charged.given_back, cost: units };
+        let refund = Refund { receipt: charged.receipt, cost: units };
         meter.refund(&mut self.state, self.now, refund);
         charged.given_back += units;
         Event::Refunded { charge, units }

@@ -65,6 +65,7 @@ macro_rules! properties {
             traces::packing_loses_nothing,
             refunds::a_refund_at_once_gives_everything_back,
             refunds::a_refund_never_gives_more_than_never_having_charged,
+            refunds::many_refunds_give_no_more_than_never_having_charged,
             refunds::refunds_in_parts_give_no_more_than_one,
             changes::a_changed_limit_keeps_what_was_used,
             changes::a_changed_rate_keeps_the_time_until_the_reset,

@@ -60,6 +60,32 @@ pub(crate) fn a_refund_never_gives_more_than_never_having_charged(runner: &mut T
     })
 }
 
+/// However many charges are given back, in whatever order and parts: as much is left as if only the rest had ever been charged, or less.
+pub(crate) fn many_refunds_give_no_more_than_never_having_charged(runner: &mut TestRunner) -> Outcome {
+    const KINDS: &[Kind] = &[Kind::Gcra, Kind::Leaky, Kind::Fixed, Kind::Counter, Kind::Ring, Kind::Log];
+    let events = Events { loads: false, debits: false, ..Events::FORWARD };
+    holds(runner, histories(Options::of(KINDS), events), |history| {
+        let mut desk = Desk::open(&history);
+        let mut charged_at: Vec<Ticks> = Vec::new();
+        for &step in &history.steps {
+            desk.play(step);
+            charged_at.resize(desk.charges.len(), desk.now);
+            let mut rest = Desk::open(&history);
+            let meter = rest.meters[rest.loaded].clone();
+            for (charged, &at) in desk.charges.iter().zip(&charged_at).filter(|(charged, _)| charged.given_back < charged.cost) {
+                meter.commit(&mut rest.state, at, Ask::cost(charged.cost - charged.given_back));
+            }
+            (rest.now, rest.elapsed) = (desk.now, desk.elapsed);
+            let (refunded, never) = (desk.answer(0, 1), rest.answer(0, 1));
+            ensure!(
+                refunded.remaining <= never.remaining && refunded.retry_after >= never.retry_after,
+                "refunded {refunded:?}, only the rest charged {never:?}"
+            );
+        }
+        Ok(())
+    })
+}
+
 /// Two refunds of one receipt at the same time are one refund.
 pub(crate) fn refunds_in_parts_give_no_more_than_one(runner: &mut TestRunner) -> Outcome {
     let options = Options { ample_debt: true, ..Options::of(quotas::TIMED) };

@@ -7,7 +7,7 @@ use tidegate_core::meter::Ask;
 use tidegate_store::digest::Digest;
 
 use super::{Engine, UsageError, charge};
-use crate::decision::{Decision, Origin, Taken};
+use crate::decision::{Decision, Origin};
 use crate::plan::Planned;
 
 impl Engine {
@@ -20,12 +20,12 @@ impl Engine {
     pub fn refund(&self, key: &[u8], decision: &Decision, cost: Option<u64>) -> Result<u64, UsageError> {
         let key = self.receipt_key(key, decision)?;
         let given_back = UsageError::AlreadyGivenBack { left: decision.refundable.load(Ordering::SeqCst), cost: decision.cost };
-        let taken = decision.take_refundable(cost).filter(|taken| taken.cost > 0 || cost == Some(0)).ok_or(given_back)?;
+        let taken = decision.take_refundable(cost).filter(|&taken| taken > 0 || cost == Some(0)).ok_or(given_back)?;
         self.give_back(key, decision, taken);
         if let (Some(lease), 0) = (decision.lease, decision.refundable.load(Ordering::SeqCst)) {
             self.release_digest(key, lease);
         }
-        Ok(taken.cost)
+        Ok(taken)
     }
 
     /// Corrects what a decision took to its true cost, once: gives back what was too much, debits what was missing.
@@ -36,11 +36,11 @@ impl Engine {
         self.key(key, cost)?;
         let key = self.receipt_key(key, decision)?;
         let given_back = UsageError::AlreadyGivenBack { left: 0, cost: decision.cost };
-        let taken = decision.take_refundable(None).filter(|taken| taken.cost > 0).ok_or(given_back)?;
-        if cost < taken.cost {
-            self.give_back(key, decision, Taken { cost: taken.cost - cost, ..taken });
+        let taken = decision.take_refundable(None).filter(|&taken| taken > 0).ok_or(given_back)?;
+        if cost < taken {
+            self.give_back(key, decision, taken - cost);
         }
-        Ok(self.debit_digest(key, cost.saturating_sub(taken.cost)))
+        Ok(self.debit_digest(key, cost.saturating_sub(taken)))
     }
 
     /// The key of a decision that is used as a receipt, if it is one.
@@ -64,7 +64,7 @@ impl Engine {
     }
 
     /// Refunds each quota that is still counted in the same way as when it was charged. Losing a refund errs to the safe side.
-    fn give_back(&self, key: Digest, decision: &Decision, taken: Taken) {
+    fn give_back(&self, key: Digest, decision: &Decision, cost: u64) {
         if decision.resets != self.resets.load(Ordering::SeqCst) {
             return;
         }
@@ -76,8 +76,8 @@ impl Engine {
             // Compared with every generation in between: a burst that was lowered and raised again has clamped what was charged.
             let is_valid = |planned: &&Planned| decision.generation() >= planned.refunds_since;
             let Some(planned) = plan.find(charged.namespace).filter(is_valid) else { continue };
-            let refund = Refund { receipt: status.receipt, before: taken.before, cost: taken.cost };
-            let _ = self.store.refund(&charge(planned, key, Ask::cost(taken.cost)), refund);
+            let refund = Refund { receipt: status.receipt, cost };
+            let _ = self.store.refund(&charge(planned, key, Ask::cost(cost)), refund);
         }
     }
 }

@@ -109,8 +109,8 @@ impl<S: Store> Counter<S> {
     ///
     /// # Panics
     /// The store failed.
-    pub fn refund(&self, quota: &Metered, key: &str, receipt: Receipt, before: u64, cost: u64) {
-        self.store.refund(&quota.charge(key, cost), Refund { receipt, before, cost }).expect("a store that works");
+    pub fn refund(&self, quota: &Metered, key: &str, receipt: Receipt, cost: u64) {
+        self.store.refund(&quota.charge(key, cost), Refund { receipt, cost }).expect("a store that works");
     }
 }
 

@@ -71,7 +71,7 @@ pub fn a_lease_cannot_be_refunded_or_owed<S: Store>(factory: impl FnOnce(ManualC
     let counter = Counter::new(factory);
     let quota = counter.quota("slots", "3 concurrent ttl 60s");
     let receipt = counter.check(&[quota.leased("a", 2, ID)]).statuses()[0].receipt;
-    counter.refund(&quota, "a", receipt, 0, 2);
+    counter.refund(&quota, "a", receipt, 2);
     assert_eq!(counter.remaining(&quota, "a"), 1);
     let keys = counter.store.stats().keys;
     counter.store.debit(&[quota.charge("a", 1), quota.charge("b", 1)]).expect("a store that works");

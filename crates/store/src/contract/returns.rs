@@ -10,15 +10,15 @@ pub fn a_refund_gives_back_what_still_counts<S: Store>(factory: impl FnOnce(Manu
     for text in QUOTAS_OF_FIVE.into_iter().filter(|text| !text.contains("concurrent") && !text.contains("queue")) {
         let quota = counter.quota(text, text);
         let receipt = counter.check(&[quota.charge("a", 4)]).statuses()[0].receipt;
-        counter.refund(&quota, "a", receipt, 0, 1);
+        counter.refund(&quota, "a", receipt, 1);
         assert_eq!(counter.remaining(&quota, "a"), 2, "{text}");
-        counter.refund(&quota, "a", receipt, 1, 3);
+        counter.refund(&quota, "a", receipt, 3);
         assert_eq!(counter.remaining(&quota, "a"), 5, "{text}");
 
         let receipt = counter.check(&[quota.charge("a", 4)]).statuses()[0].receipt;
         counter.advance(130 * SECOND);
         assert!(counter.allows(quota.charge("a", 5)), "{text}");
-        counter.refund(&quota, "a", receipt, 0, 4);
+        counter.refund(&quota, "a", receipt, 4);
         assert_eq!(counter.remaining(&quota, "a"), 0, "{text}: the charge had left long ago");
     }
 }
@@ -31,7 +31,7 @@ pub fn a_refund_to_nobody_leaves_nothing_behind<S: Store>(factory: impl FnOnce(M
         let receipt = counter.check(&[quota.charge("a", 2)]).statuses()[0].receipt;
         assert!(counter.store.reset(&quota.charge("a", 0)).expect("a store that works"));
         let keys = counter.store.stats().keys;
-        counter.refund(&quota, "a", receipt, 0, 2);
+        counter.refund(&quota, "a", receipt, 2);
         assert_eq!((counter.remaining(&quota, "a"), counter.store.stats().keys), (5, keys), "{text}");
     }
 }

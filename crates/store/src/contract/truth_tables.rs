@@ -37,7 +37,7 @@ impl<S: Store> Player<S> {
 
     fn refund(&mut self, of: usize, row: &Row) {
         let Some(taken) = self.taken.get_mut(&of) else { return };
-        let refund = Refund { receipt: taken.receipt, before: taken.given_back, cost: row.cost };
+        let refund = Refund { receipt: taken.receipt, cost: row.cost };
         taken.given_back += row.cost;
         if self.quota.meter().refunds(&taken.meter) {
             self.counter.store.refund(&self.quota.charge(&row.key, row.cost), refund).expect("a store that works");
