@@ -26,7 +26,7 @@ pub(crate) fn parse_quotas<'py>(py: Python<'py>, text: &str) -> PyResult<Bound<'
     let specs = quota::parse_specs(text).map_err(|error| errors::from_quota(&error))?;
     // Parsed once more as a whole: only then an error of the checks can point into the text.
     quota::parse(text).map_err(|error| errors::from_quota(&error))?;
-    let mappings = specs.into_iter().map(|spec| to_mapping(py, spec)).collect::<PyResult<Vec<_>>>()?;
+    let mappings = specs.iter().map(|spec| to_mapping(py, spec)).collect::<PyResult<Vec<_>>>()?;
     PyList::new(py, mappings)
 }
 
@@ -109,7 +109,7 @@ fn from_mapping(mapping: &Bound<'_, PyMapping>) -> PyResult<QuotaSpec> {
     Ok(spec)
 }
 
-fn to_mapping(py: Python<'_>, spec: QuotaSpec) -> PyResult<Bound<'_, PyDict>> {
+fn to_mapping<'py>(py: Python<'py>, spec: &QuotaSpec) -> PyResult<Bound<'py, PyDict>> {
     let mapping = PyDict::new(py);
     let units = [
         ("limit", spec.limit),

@@ -58,6 +58,6 @@ pub(crate) fn delay(seconds: &Bound<'_, PyAny>) -> PyResult<u64> {
     }
 }
 
-fn type_name<'py>(value: &Bound<'py, PyAny>) -> Cow<'static, str> {
+fn type_name(value: &Bound<'_, PyAny>) -> Cow<'static, str> {
     value.get_type().name().map_or(Cow::Borrowed("that"), |name| Cow::Owned(name.to_string_lossy().into_owned()))
 }

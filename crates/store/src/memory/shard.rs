@@ -1,6 +1,6 @@
-//! One lock's share of the keys: segments of at most a thousand entries, found through a directory that doubles.
+//! One lock's share of the keys: segments of about a hundred entries, found through a directory that doubles.
 //!
-//! A segment that is full grows by a fifth or, at its largest, splits in two. So no call ever moves more than a thousand entries, however
+//! A segment that is full grows by an eighth or, at its largest, splits in two. So no call ever moves more than about a hundred entries, however
 //! many keys there are; one big table would stall for milliseconds each time it grew.
 
 mod evict;
@@ -14,8 +14,8 @@ use super::table::{Entry, Slot, Table};
 use crate::digest::Digest;
 use crate::store::{StoreError, StoreStats};
 
-/// Entries at which a segment splits.
-const SEGMENT_MAX: usize = 1_024;
+/// Entries at which a segment splits. The rebuild of a thousand took 90 microseconds, page faults included: too long for one call.
+const SEGMENT_MAX: usize = 128;
 
 /// Counters of a part of the keys.
 #[derive(Debug, Default)]
@@ -246,26 +246,44 @@ impl Shard {
 
     /// Rebuilds a full segment without its dead entries: larger, or as two if it is at its largest.
     fn grow(&mut self, segment: usize, now: Ticks) {
-        let (live, dead): (Vec<Entry>, Vec<Entry>) = self.segments[segment]
-            .table
-            .drain()
-            .partition(|entry| entry.slot.expires_at().is_some_and(|expires_at| expires_at > now));
-        self.stats.expired += dead.len() as u64;
-        self.len -= dead.len();
-        self.boxed_bytes -= dead.iter().map(|entry| entry.slot.heap_bytes()).sum::<usize>();
-        if live.len() < SEGMENT_MAX {
-            self.segments[segment].table = filled(live);
-            return;
-        }
+        let is_live = |entry: &Entry| entry.slot.expires_at().is_some_and(|expires_at| expires_at > now);
         let depth = self.segments[segment].depth + 1;
-        let (ones, zeros): (Vec<_>, Vec<_>) = live.into_iter().partition(|entry| first_bits(entry.digest, depth) & 1 == 1);
-        self.segments[segment] = Segment { depth, table: filled(zeros) };
-        self.segments.push(Segment { depth, table: filled(ones) });
+        let is_upper = |entry: &Entry| first_bits(entry.digest, depth) & 1 == 1;
+        let (mut live, mut upper) = (0, 0);
+        let mut old = std::mem::take(&mut self.segments[segment].table);
+        for entry in old.entries() {
+            live += usize::from(is_live(entry));
+            upper += usize::from(is_live(entry) && is_upper(entry));
+        }
+        let is_split = live >= SEGMENT_MAX;
+        let mut lower_table = Table::with_room_for(if is_split { live - upper } else { live });
+        let mut upper_table = if is_split { Table::with_room_for(upper) } else { Table::default() };
+        for entry in old.drain() {
+            if !is_live(&entry) {
+                self.stats.expired += 1;
+                self.len -= 1;
+                self.boxed_bytes -= entry.slot.heap_bytes();
+            } else if is_split && is_upper(&entry) {
+                upper_table.insert(entry);
+            } else {
+                lower_table.insert(entry);
+            }
+        }
+        self.segments[segment].table = lower_table;
+        if is_split {
+            self.segments[segment].depth = depth;
+            self.segments.push(Segment { depth, table: upper_table });
+            self.name_upper(segment, depth);
+        }
+    }
+
+    /// Points the upper half of a split segment's directory entries to the newest segment.
+    fn name_upper(&mut self, segment: usize, depth: u32) {
         if depth > self.depth {
             self.directory = self.directory.iter().flat_map(|&segment| [segment, segment]).collect();
             self.depth = depth;
         }
-        let upper = u32::try_from(self.segments.len() - 1).expect("segments hold a thousand keys each and memory is finite");
+        let upper = u32::try_from(self.segments.len() - 1).expect("segments hold a hundred keys each and memory is finite");
         for (prefix, named) in self.directory.iter_mut().enumerate() {
             if *named as usize == segment && (prefix >> (self.depth - depth)) & 1 == 1 {
                 *named = upper;
@@ -280,14 +298,6 @@ impl Visit {
             Self::Keep { limiting } | Self::Leave { limiting } => limiting,
         }
     }
-}
-
-fn filled(entries: Vec<Entry>) -> Table {
-    let mut table = Table::with_room_for(entries.len());
-    for entry in entries {
-        table.insert(entry);
-    }
-    table
 }
 
 fn pack(meter: &Meter, state: State, limiting: bool) -> Slot {

@@ -1,6 +1,6 @@
-//! A hash table whose memory follows its contents closely: 40 bytes a slot, between two thirds and four fifths full.
+//! A hash table whose memory follows its contents closely: 40 bytes a slot, between seven tenths and four fifths full.
 //!
-//! Open addressing with linear probing. A home slot is `hash * capacity / 2^64`, which works for any capacity, so the table grows by a fifth instead of
+//! Open addressing with linear probing. A home slot is `hash * capacity / 2^64`, which works for any capacity, so the table grows by an eighth instead of
 //! doubling: a doubling map would be less than half full just after it grew, and 64 bytes a key would be out of reach. Removal shifts the
 //! following entries back, so there are no tombstones and a table that was emptied is as fast as a new one.
 
@@ -135,17 +135,17 @@ impl Table {
         std::mem::take(&mut self.entries).into_iter().filter(|entry| !matches!(entry.slot, Slot::Vacant))
     }
 
-    /// A table for `len` entries that can take a fifth more before it is full.
+    /// A table for `len` entries that can take an eighth more before it is full.
     pub(super) fn with_room_for(len: usize) -> Self {
-        let capacity = (len + len / 5 + 4) * 5 / 4;
+        let capacity = (len + len / 8 + 4) * 5 / 4;
         let mut entries = Vec::with_capacity(capacity);
         entries.resize_with(capacity, Entry::default);
         Self { entries, len: 0 }
     }
 
-    /// Rebuilds the table to fit its entries.
+    /// Rebuilds the table to fit its entries; without any it holds no memory.
     pub(super) fn refit(&mut self) {
-        let mut table = Self::with_room_for(self.len);
+        let mut table = if self.len == 0 { Self::default() } else { Self::with_room_for(self.len) };
         self.drain().for_each(|entry| table.insert(entry));
         *self = table;
     }
