@@ -195,9 +195,7 @@ impl Shard {
                 return;
             };
             if index >= table.capacity() {
-                if table.is_sparse() {
-                    self.segments[segment].table.refit();
-                }
+                self.segments[segment].table.shrink();
                 self.cursor = (segment + 1, 0);
             } else if table.entry(index).slot.expires_at().is_some_and(|expires_at| expires_at <= now) {
                 self.remove_at(segment, index);

@@ -98,8 +98,17 @@ impl Table {
     }
 
     /// Whether it is worth giving memory back: less than a quarter is used, of more than a few slots.
-    pub(super) fn is_sparse(&self) -> bool {
+    fn is_sparse(&self) -> bool {
         self.capacity() > 16 && self.len * 4 < self.capacity()
+    }
+
+    /// Gives memory back that is not needed.
+    pub(super) fn shrink(&mut self) {
+        if self.len == 0 {
+            *self = Self::default();
+        } else if self.is_sparse() {
+            self.refit();
+        }
     }
 
     /// Adds an entry that is not there yet, into a table that is not full.
@@ -143,9 +152,9 @@ impl Table {
         Self { entries, len: 0 }
     }
 
-    /// Rebuilds the table to fit its entries; without any it holds no memory.
+    /// Rebuilds the table to fit its entries.
     pub(super) fn refit(&mut self) {
-        let mut table = if self.len == 0 { Self::default() } else { Self::with_room_for(self.len) };
+        let mut table = Self::with_room_for(self.len);
         self.drain().for_each(|entry| table.insert(entry));
         *self = table;
     }
