@@ -18,7 +18,7 @@ The loop around the call is the same for all and costs {loop_ns} ns of every num
 Half of all rounds lie within {spread} of the median (the widest row; quartiles are in `results.json`).
 """,
     "The store in Rust": """
-`MemoryStore` called from Rust with a digested key and the time passed in, as the engine does; hashing of the key is included.
+`MemoryStore` called from Rust as the engine does it: the key is digested, the store decides and gives the full verdict. `arithmetic` shares no memory between threads: what two threads gain there is all the machine had to give in that moment.
 Two threads on one hot key wait for each other, so the bar for scaling is held against random keys.
 """,
     "Tail latency": """
@@ -26,7 +26,7 @@ Every call is timed. Two readings of the clock cost {clock_ns} ns here, which is
 Stage *insert*: that many keys nobody has seen before. Stage *expire*: as many new keys again, while the first ones expire.
 *Preempted* counts how often the kernel took the processor away from the thread. Such a call waits for a time slice, 4 ms here, whatever the library does, so a busy machine cannot show a tail.
 Calls are therefore timed in batches of 200: *all* are all calls, *undisturbed* those of batches in which it did not happen. Both are held against the bar.
-An empty call in the same loop shows what the machine itself adds (interrupts, other processes): nothing can be better than that.
+A call that only computes for about as long shows what the machine itself adds (interrupts, other processes, and other virtual machines, of whose doing *undisturbed* knows nothing): nothing can be better than that.
 `limits` gets fewer keys because a thread of it keeps sweeping all of them and competes for the GIL; its p99.99 sits at the 5 ms after which Python makes a thread give way, and more keys raise its p99.9 and its maximum.
 `rust-py-rate-limit` runs with `cleanup_interval=1`, without which it never forgets a key.
 """,
@@ -53,5 +53,6 @@ $ .venv/bin/python benchmarks/run.py --quick  # a smoke test in seconds
 - `throttled-py` and `pyrate-limiter` have more features around the call (hooks, async, blocking) that cost time even when unused.
 - `pyrate-limiter` keeps one entry per request and is run without its clean-up task, which makes it faster than it would be in production.
 - One thread, one process, no network. Nothing here says how a limiter behaves on Redis.
-- Two cores that other virtual machines share: the tail of an empty call shows how much of a tail is not ours.
+- Two cores that other virtual machines share: the tail of a call that only computes shows how much of a tail is not ours, and `arithmetic` in the table of the store how much two threads can gain.
+- In stage *insert* every call also pays for memory that the process gets from the operating system, page by page.
 """

@@ -13,7 +13,7 @@ STYLES = ("allow", "check", "read")
 
 def tables(results: dict[str, Any]) -> Iterator[tuple[str, list[str], Rows]]:
     """Yield title, header and rows of every table that this run has something for; the bars first."""
-    bars = [[bar.what, f"{bar.value:.3g} {bar.unit}", bar.target_text, f"**{bar.verdict}**"] for bar in judge(results)]
+    bars = [[bar.what, f"{bar.value:.2f} {bar.unit}", bar.target_text, f"**{bar.verdict}**"] for bar in judge(results)]
     if bars:
         yield "Bars", ["what", "measured", "bar", "verdict"], bars
     yield from _python(results.get("python") or {})
@@ -98,7 +98,7 @@ def _tail(section: dict[str, Any]) -> Iterator[tuple[str, list[str], Rows]]:
 
 
 def _tail_rows(row: dict[str, Any], names: list[str]) -> Iterator[list[str]]:
-    library = "an empty call" if row["library"] == "nothing" else f"{row['library']} `{row['style']}`"
+    library = "only computes" if row["library"] == "arithmetic" else f"{row['library']} `{row['style']}`"
     for stage, kinds in row["stages"].items():
         expired = f"{row['expired']:,}" if row["expired"] is not None and stage == "expire" else ""
         for kind, cuts in kinds.items():
