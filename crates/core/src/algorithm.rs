@@ -134,6 +134,19 @@ pub(crate) trait Algorithm {
     }
 }
 
+/// A packed state that was charged, and what is left of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Admission {
+    /// The state after the charge.
+    pub words: [u64; 2],
+    /// The largest cost that is admitted now.
+    pub remaining: u64,
+    /// The wait until everything is there again.
+    pub reset_after: Ticks,
+    /// Where the charge went.
+    pub(crate) receipt: Receipt,
+}
+
 /// How much is used, of what, and how much more is asked.
 #[derive(Debug, Clone, Copy)]
 struct Demand {

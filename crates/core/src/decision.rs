@@ -66,14 +66,15 @@ pub struct Verdict {
 
 impl Verdict {
     /// Combines what the quotas said; a request without quotas is allowed.
-    #[inline]
     pub fn new(statuses: Statuses) -> Self {
-        // The usual request has one quota, and its share need not be computed.
-        let binding = match statuses.len() {
-            0 | 1 => 0,
-            several => (0..several).max_by_key(|&index| (statuses[index].bind(), Reverse(index))).unwrap_or(0),
-        };
+        let binding = (0..statuses.len()).max_by_key(|&index| (statuses[index].bind(), Reverse(index))).unwrap_or(0);
         Self { statuses, binding }
+    }
+
+    /// What the only quota of a request said.
+    #[inline]
+    pub fn of_one(status: Status) -> Self {
+        Self { statuses: SmallVec::from_buf([status]), binding: 0 }
     }
 
     /// Whether every quota had room.

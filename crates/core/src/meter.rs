@@ -25,7 +25,7 @@ use state::{Kernel, Stored, Usage, with_kernel, with_state};
 
 use crate::algorithm::Algorithm as _;
 use crate::algorithm::concurrency::Concurrency;
-pub use crate::algorithm::{Ask, Receipt, Refund};
+pub use crate::algorithm::{Admission, Ask, Receipt, Refund};
 use crate::decision::Status;
 use crate::mutant::Mutant;
 use crate::time::Ticks;
@@ -115,6 +115,30 @@ impl Meter {
             let status = Work { meter: self, kernel, usage: &mut usage, last_admitted: &mut last_admitted, now }.decide(ask);
             (status, pack(kernel, usage, last_admitted))
         })
+    }
+
+    /// The usual case of [`decide_packed`](Self::decide_packed) in few instructions. `None` says nothing: then that one decides.
+    #[inline]
+    pub fn admit(&self, words: [u64; 2], now: Ticks, ask: Ask) -> Option<Admission> {
+        match &self.kernel {
+            Kernel::Gcra(kernel) if self.min_interval == 0 => kernel.admit(words, now, ask),
+            _ => None,
+        }
+    }
+
+    /// What is to be said of an admission.
+    #[inline]
+    pub fn admitted(&self, Admission { remaining, reset_after, receipt, .. }: Admission) -> Status {
+        Status {
+            quota: 0,
+            limit: self.capacity,
+            remaining: Some(remaining),
+            retry_after: Some(0),
+            retry_is_hint: false,
+            reset_after,
+            delay: 0,
+            receipt,
+        }
     }
 
     /// Settles the state and answers whether `ask` fits into it. Charges nothing: the first half of `decide`.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Instant, SystemTime};
+use std::time::SystemTime;
 
 use tidegate_core::time::{TICKS_MAX, Ticks};
 
@@ -31,8 +31,8 @@ impl Clock {
 /// later corrections are not followed.
 #[derive(Debug, Clone, Copy)]
 pub struct SystemClock {
-    started: Instant,
-    started_ns: Ticks,
+    /// What the monotonic clock lacks to the time since the epoch.
+    offset_ns: Ticks,
 }
 
 impl SystemClock {
@@ -40,13 +40,32 @@ impl SystemClock {
     #[allow(clippy::disallowed_methods, reason = "the one place that may read the time")]
     pub fn new() -> Self {
         let since_epoch = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-        Self { started: Instant::now(), started_ns: nanos(since_epoch) }
+        Self { offset_ns: nanos(since_epoch).saturating_sub(monotonic_ns()) }
     }
 
     /// Nanoseconds since the epoch.
     pub fn now(&self) -> Ticks {
-        self.started_ns + nanos(self.started.elapsed())
+        monotonic_ns() + self.offset_ns
     }
+}
+
+/// The monotonic clock of the system.
+///
+/// `Instant` reads the same one but hides its number, and the difference of two costs a quarter more: six nanoseconds of every check.
+#[cfg(unix)]
+#[inline]
+#[allow(clippy::cast_sign_loss, reason = "a monotonic clock is positive")]
+fn monotonic_ns() -> Ticks {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
+}
+
+/// The monotonic clock of the system, from the first reading on.
+#[cfg(not(unix))]
+#[allow(clippy::disallowed_methods, reason = "the one place that may read the time")]
+fn monotonic_ns() -> Ticks {
+    static STARTED: std::sync::LazyLock<std::time::Instant> = std::sync::LazyLock::new(std::time::Instant::now);
+    nanos(STARTED.elapsed())
 }
 
 impl Default for SystemClock {

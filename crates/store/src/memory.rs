@@ -32,9 +32,8 @@ const SHARDS_MAX: usize = 256;
 /// The cap on keys is kept per shard. With this many keys in each, chance fills none of them much earlier than the others.
 const SHARD_KEYS_MIN: usize = 4_096;
 
-/// How often a shard's traffic pays for a sweep, and how many slots it looks at: eight for each check, in runs that memory likes.
-const SWEEP_EVERY: u64 = 16;
-const SWEEP_SLOTS: usize = 128;
+/// How many slots a sweep looks at: a run that memory likes. When it is due, [`Shard::count`] says.
+const SWEEP_SLOTS: u32 = 128;
 
 /// A store in this process.
 #[derive(Debug)]
@@ -121,7 +120,7 @@ impl MemoryStore {
             locked.shard(charge.key).visit(charge.key ^ charge.namespace, charge.meter, now, act)
         });
         let statuses = statuses.collect::<Result<_, _>>()?;
-        let is_due = locked.count(is_allowed).is_multiple_of(SWEEP_EVERY);
+        let is_due = locked.count(is_allowed);
         drop(locked);
         if is_due {
             self.sweep(now);
@@ -134,20 +133,33 @@ impl MemoryStore {
     fn check_one<R>(&self, charge: &Charge<'_>, report: impl FnOnce(Status) -> R) -> Result<R, StoreError> {
         let mut shard = self.shard(charge.key);
         let now = self.clock.now();
-        let status = shard.decide(charge.key ^ charge.namespace, charge.meter, now, charge.ask)?;
-        let is_due = shard.count(status.is_allowed()).is_multiple_of(SWEEP_EVERY);
+        let digest = charge.key ^ charge.namespace;
+        let place = shard.find(digest);
+        // The two cases do not meet again before the report: a status in memory that either could have written would be copied twice.
+        if let Some(admission) = shard.admit(place, charge.meter, now, charge.ask) {
+            self.finish_one(shard, true, now);
+            return Ok(report(charge.meter.admitted(admission)));
+        }
+        let status = shard.decide(place, digest, charge.meter, now, charge.ask)?;
+        self.finish_one(shard, status.is_allowed(), now);
+        Ok(report(status))
+    }
+
+    #[inline]
+    fn finish_one(&self, mut shard: MutexGuard<'_, Shard>, is_allowed: bool, now: Ticks) {
+        let is_due = shard.count(is_allowed);
         drop(shard);
         if is_due {
             self.sweep(now);
         }
-        Ok(report(status))
     }
 
     /// Sweeps the next shard in turn, unless somebody is using it.
+    #[cold]
     fn sweep(&self, now: Ticks) {
         let index = self.sweep_next.0.fetch_add(1, Ordering::Relaxed) % self.shards.len();
         if let Some(mut shard) = self.shards[index].0.try_lock() {
-            shard.sweep(now, SWEEP_SLOTS);
+            shard.sweep(now, SWEEP_SLOTS as usize);
         }
     }
 }
@@ -163,7 +175,7 @@ impl Store for MemoryStore {
 
     fn check(&self, charges: &[Charge<'_>]) -> Result<Verdict, StoreError> {
         match single(charges) {
-            Some(charge) => self.check_one(charge, |status| Verdict::new(SmallVec::from_buf([status]))),
+            Some(charge) => self.check_one(charge, Verdict::of_one),
             None => self.check_all(charges),
         }
     }
@@ -229,12 +241,12 @@ impl Store for MemoryStore {
         self.shards.iter().fold(StoreStats::default(), |sum, shard| {
             let shard = shard.0.lock();
             StoreStats {
-                allowed: sum.allowed + shard.stats.allowed,
-                denied: sum.denied + shard.stats.denied,
+                allowed: sum.allowed + shard.allowed,
+                denied: sum.denied + shard.denied,
                 keys: sum.keys + shard.len() as u64,
                 bytes: sum.bytes + (shard.bytes() + size_of::<Padded>()) as u64,
-                expired: sum.expired + shard.stats.expired,
-                evicted: sum.evicted + shard.stats.evicted,
+                expired: sum.expired + shard.expired,
+                evicted: sum.evicted + shard.evicted,
             }
         })
     }

@@ -34,8 +34,8 @@
 //! **Reference**: ITU-T I.371, generic cell rate algorithm; `algorithms.md` §1.6.
 
 use super::bucket::Bucket;
-use super::rate::Rate;
-use super::{Algorithm, Ask, Receipt, Refund};
+use super::rate::{Arrival, Rate};
+use super::{Admission, Algorithm, Ask, Receipt, Refund};
 use crate::time::Ticks;
 
 /// Parameters of a `gcra` quota.
@@ -49,12 +49,16 @@ pub struct Gcra {
     full: u128,
     /// The weight that debits can reach.
     level_max: u128,
+    /// `full`, if [`admit`](Algorithm::admit) can do with it: one unit per so many whole ticks, and sums of two weights fit 64 bits. 0 otherwise.
+    full_ticks: Ticks,
 }
 
 impl Gcra {
     /// A bucket of `burst` units, at least 1, that a debit may overdraw by `max_debt` units.
     pub fn new(rate: Rate, burst: u64, max_debt: u64) -> Self {
-        Self { rate, burst, full: rate.weight(burst), level_max: rate.weight(burst + max_debt) }
+        let full = rate.weight(burst);
+        let full_ticks = u64::try_from(full).ok().filter(|&full| rate.is_whole() && full <= u64::MAX / 2).unwrap_or(0);
+        Self { rate, burst, full, level_max: rate.weight(burst + max_debt), full_ticks }
     }
 
     /// Whether receipts of `charged`, an earlier quota of the same counters, still mean the same.
@@ -63,6 +67,29 @@ impl Gcra {
     /// with and without the charge: giving all of it back would leave less than if it had never been taken.
     pub(crate) fn refunds(&self, charged: &Self) -> bool {
         self.rate == charged.rate && self.level_max >= charged.level_max
+    }
+
+    /// The usual case in few instructions: a bucket of whole ticks, without refunds to remember, that has room. `None` says nothing.
+    #[inline]
+    pub(crate) fn admit(&self, words: [u64; 2], now: Ticks, Ask { cost, .. }: Ask) -> Option<Admission> {
+        if cost > self.burst || !Arrival::is_whole(words) {
+            return None;
+        }
+        let level = words[0].saturating_sub(now);
+        if level > self.full_ticks {
+            return None;
+        }
+        let reset_after = level + cost * self.rate.ticks();
+        if reset_after > self.full_ticks {
+            return None;
+        }
+        let arrival = Arrival { ticks: now + reset_after, part: 0, base: 1 };
+        Some(Admission {
+            words: arrival.pack(),
+            remaining: (self.full_ticks - reset_after) / self.rate.ticks(),
+            reset_after,
+            receipt: Receipt::Arrival { arrival, refunded: [0; 16] },
+        })
     }
 }
 

@@ -22,6 +22,17 @@ impl Rate {
         Some(Self { units, ticks: period / divisor })
     }
 
+    /// Whether a unit takes a whole number of ticks.
+    pub(super) fn is_whole(self) -> bool {
+        self.units == 1
+    }
+
+    /// p.
+    #[inline(always)]
+    pub(super) fn ticks(self) -> Ticks {
+        self.ticks
+    }
+
     /// What `cost` units weigh, in parts of `1/l` tick.
     #[inline(always)]
     pub(super) fn weight(self, cost: u64) -> u128 {
@@ -95,6 +106,12 @@ impl Arrival {
     /// The state as two numbers, expiry first.
     pub(crate) fn pack(self) -> [u64; 2] {
         [self.expires_at(), u64::from(self.part) << 32 | u64::from(self.base)]
+    }
+
+    /// Whether these numbers are an arrival at a whole tick of a whole rate, or the empty state.
+    #[inline(always)]
+    pub(crate) fn is_whole(words: [u64; 2]) -> bool {
+        words[1] == 1 || words == [0, 0]
     }
 
     /// The reverse of `pack`.

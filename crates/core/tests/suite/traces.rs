@@ -93,6 +93,11 @@ pub(crate) fn packing_loses_nothing(runner: &mut TestRunner) -> Outcome {
                     Packed::State(state) => state,
                 };
                 ensure!(state == desk.state, "packed {state:?}, otherwise {:?}", desk.state);
+                if let Some(admission) = meter.admit(words, desk.now, ask(cost, before.next_lease())) {
+                    let (quick_status, quick_state) = (meter.admitted(admission), meter.unpack(admission.words));
+                    ensure!(quick_status == status, "quickly {quick_status:?}, otherwise {status:?}");
+                    ensure!(quick_state == desk.state, "quickly {quick_state:?}, otherwise {:?}", desk.state);
+                }
             }
             if let Some(words) = meter.pack(&desk.state) {
                 ensure!(meter.unpack(words) == desk.state, "{:?} became {:?}", desk.state, meter.unpack(words));

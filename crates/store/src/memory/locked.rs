@@ -31,9 +31,9 @@ impl<'a> Locked<'a> {
         shard
     }
 
-    /// Counts a decision, in the first shard; returns how many there were.
-    pub(super) fn count(&mut self, is_allowed: bool) -> u64 {
-        self.guards.first_mut().map_or(1, |(_, shard)| shard.count(is_allowed))
+    /// Counts a decision, in the first shard, and says whether a sweep is due.
+    pub(super) fn count(&mut self, is_allowed: bool) -> bool {
+        self.guards.first_mut().is_some_and(|(_, shard)| shard.count(is_allowed))
     }
 
     /// Makes room in each shard for the states that the request is about to create: those of the charges that `is_charged` names.

@@ -7,19 +7,31 @@ mod evict;
 
 use smallvec::SmallVec;
 use tidegate_core::decision::Status;
-use tidegate_core::meter::{Ask, Meter, Packed, State};
+use tidegate_core::meter::{Admission, Ask, Meter, Packed, State};
 use tidegate_core::time::Ticks;
 
+use super::SWEEP_SLOTS;
 use super::table::{Entry, Slot, Table};
 use crate::digest::Digest;
-use crate::store::{StoreError, StoreStats};
+use crate::store::StoreError;
 
 /// Entries at which a segment splits. The rebuild of a thousand took 90 microseconds, page faults included: too long for one call.
 const SEGMENT_MAX: usize = 128;
 
+/// Slots that the sweep looks at for each new entry.
+const SLOTS_PER_ENTRY: u32 = 8;
+
 /// Counters of a part of the keys.
+///
+/// In this order, so that all that the usual check writes lies beside the lock, on one cache line: when cores take turns, that line has to
+/// travel, and each other one would double the wait.
 #[derive(Debug, Default)]
+#[repr(C)]
 pub(super) struct Shard {
+    pub(super) allowed: u64,
+    pub(super) denied: u64,
+    /// Slots to be swept; see `count`.
+    slots_owed: u32,
     /// The first `depth` bits of a digest choose the directory entry, which names a segment.
     depth: u32,
     /// Both lie in the shard itself while there is one segment: two cache lines fewer to wait for.
@@ -31,7 +43,8 @@ pub(super) struct Shard {
     /// The most entries; see `make_room`.
     len_max: usize,
     boxed_bytes: usize,
-    pub(super) stats: StoreStats,
+    pub(super) expired: u64,
+    pub(super) evicted: u64,
 }
 
 #[derive(Debug)]
@@ -63,7 +76,8 @@ impl Shard {
 
     /// Forgets all entries but not what was counted.
     pub(super) fn clear(&mut self) {
-        *self = Self { stats: self.stats, ..Self::with_len_max(self.len_max) };
+        let Self { allowed, denied, expired, evicted, len_max, .. } = *self;
+        *self = Self { allowed, denied, len_max, expired, evicted, ..Self::default() };
     }
 
     pub(super) fn len(&self) -> usize {
@@ -78,10 +92,19 @@ impl Shard {
             + self.boxed_bytes
     }
 
-    /// Counts a decision; returns how many there were.
-    pub(super) fn count(&mut self, is_allowed: bool) -> u64 {
-        *(if is_allowed { &mut self.stats.allowed } else { &mut self.stats.denied }) += 1;
-        self.stats.allowed + self.stats.denied
+    /// Counts a decision, and says whether the traffic has to pay for a sweep.
+    ///
+    /// Every check owes a look at one slot, so that what has expired goes even if nobody comes who is new; and every new entry at
+    /// [`SLOTS_PER_ENTRY`] more, so that of all that is held at most about a ninth has expired.
+    #[inline]
+    pub(super) fn count(&mut self, is_allowed: bool) -> bool {
+        *(if is_allowed { &mut self.allowed } else { &mut self.denied }) += 1;
+        self.slots_owed += 1;
+        let is_due = self.slots_owed >= SWEEP_SLOTS;
+        if is_due {
+            self.slots_owed = 0;
+        }
+        is_due
     }
 
     pub(super) fn contains(&self, digest: Digest) -> bool {
@@ -99,12 +122,29 @@ impl Shard {
         look(&mut state)
     }
 
+    /// Charges one quota at its [place](Self::find), if that is easily done; otherwise `decide` has to.
+    #[inline]
+    pub(super) fn admit(&mut self, place: Option<(usize, usize)>, meter: &Meter, now: Ticks, ask: Ask) -> Option<Admission> {
+        let (segment, index) = place?;
+        let Slot::Inline { limiting, words } = self.segments[segment].table.slot_mut(index) else { return None };
+        let admission = meter.admit(*words, now, ask)?;
+        (*words, *limiting) = (admission.words, admission.remaining == 0);
+        Some(admission)
+    }
+
     /// Decides one quota and charges it if there is room: what most requests need, in one look-up and without a `State` in between.
     ///
     /// # Errors
     /// There is no room for a new state. Nothing was charged.
-    pub(super) fn decide(&mut self, digest: Digest, meter: &Meter, now: Ticks, ask: Ask) -> Result<Status, StoreError> {
-        let Some((segment, index)) = self.find(digest) else {
+    pub(super) fn decide(
+        &mut self,
+        place: Option<(usize, usize)>,
+        digest: Digest,
+        meter: &Meter,
+        now: Ticks,
+        ask: Ask,
+    ) -> Result<Status, StoreError> {
+        let Some((segment, index)) = place else {
             let (status, packed) = meter.decide_packed([0, 0], now, ask);
             if status.is_allowed() {
                 self.make_room(now, &[digest])?;
@@ -199,14 +239,16 @@ impl Shard {
                 self.cursor = (segment + 1, 0);
             } else if table.entry(index).slot.expires_at().is_some_and(|expires_at| expires_at <= now) {
                 self.remove_at(segment, index);
-                self.stats.expired += 1;
+                self.expired += 1;
             } else {
                 self.cursor.1 += 1;
             }
         }
     }
 
-    fn find(&self, digest: Digest) -> Option<(usize, usize)> {
+    /// Where an entry is: its segment, and the index there. True until something is inserted or removed.
+    #[inline]
+    pub(super) fn find(&self, digest: Digest) -> Option<(usize, usize)> {
         let segment = self.segment_of(digest)?;
         Some((segment, self.segments[segment].table.find(digest)?))
     }
@@ -233,6 +275,7 @@ impl Shard {
         }
         self.boxed_bytes += entry.slot.heap_bytes();
         self.len += 1;
+        self.slots_owed += SLOTS_PER_ENTRY;
         loop {
             let segment = self.segment_of(entry.digest).expect("a directory that is not empty covers every digest");
             if !self.segments[segment].table.is_full() {
@@ -258,7 +301,7 @@ impl Shard {
         let mut upper_table = if is_split { Table::with_room_for(upper) } else { Table::default() };
         for entry in old.drain() {
             if !is_live(&entry) {
-                self.stats.expired += 1;
+                self.expired += 1;
                 self.len -= 1;
                 self.boxed_bytes -= entry.slot.heap_bytes();
             } else if is_split && is_upper(&entry) {

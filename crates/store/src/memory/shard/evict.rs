@@ -49,7 +49,7 @@ impl Shard {
         }
         for &(_, digest) in &victims[..count] {
             self.remove(digest);
-            self.stats.evicted += 1;
+            self.evicted += 1;
         }
         Ok(())
     }

@@ -84,7 +84,7 @@ fn a_sweep_drops_exactly_what_has_expired_and_gives_its_memory_back() {
     // Twice around, because a table is only refitted when the sweep has passed it.
     shard.sweep(1_004, 100_000);
     shard.sweep(1_004, 100_000);
-    assert_eq!((shard.len(), shard.stats.expired), (10_000, 10_000));
+    assert_eq!((shard.len(), shard.expired), (10_000, 10_000));
     assert!((0..20_000).all(|number| shard.contains(digest(number)) == (number % 10 > 4)));
 
     shard.sweep(2_000, 100_000);
