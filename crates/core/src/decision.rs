@@ -1,7 +1,7 @@
 //! How the answers of several quotas become one.
 //!
 //! All quotas are charged or none is. The request waits for the slowest of those that deny it, because what is admissible stays admissible
-//! while nothing happens; and only as much is left as the scarcest quota has.
+//! while nothing happens; and only as much is left as the scarcest quota has. A quota in shadow says what it would have said, and decides nothing.
 
 use std::cmp::Reverse;
 
@@ -15,6 +15,8 @@ use crate::time::Ticks;
 pub struct Status {
     /// Which quota: its position among the charges of the request.
     pub quota: u16,
+    /// Whether it only says what it would have said: it decides nothing.
+    pub is_shadow: bool,
     /// The most that can be taken at once when nothing is used; `None` is unlimited.
     pub limit: Option<u64>,
     /// The largest cost that is admitted now; `None` is unlimited.
@@ -58,7 +60,7 @@ impl Status {
 pub type Statuses = SmallVec<[Status; 1]>;
 
 /// What all quotas of a request said together.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Verdict {
     statuses: Statuses,
     binding: usize,
@@ -67,7 +69,9 @@ pub struct Verdict {
 impl Verdict {
     /// Combines what the quotas said; a request without quotas is allowed.
     pub fn new(statuses: Statuses) -> Self {
-        let binding = (0..statuses.len()).max_by_key(|&index| (statuses[index].bind(), Reverse(index))).unwrap_or(0);
+        let enforced = (0..statuses.len()).filter(|&index| !statuses[index].is_shadow);
+        // If there is none, a position that nothing has.
+        let binding = enforced.max_by_key(|&index| (statuses[index].bind(), Reverse(index))).unwrap_or(statuses.len());
         Self { statuses, binding }
     }
 
@@ -82,12 +86,12 @@ impl Verdict {
         self.binding().is_none_or(Status::is_allowed)
     }
 
-    /// The position of the quota that decides what is reported: the longest wait, or, when allowed, the smallest share left.
+    /// The position of the quota that decides what is reported; the number of quotas if none is enforced.
     pub fn binding_index(&self) -> usize {
         self.binding
     }
 
-    /// The quota that decides what is reported.
+    /// The quota that decides what is reported: the longest wait, or, when allowed, the smallest share left. `None` if none is enforced.
     pub fn binding(&self) -> Option<&Status> {
         self.statuses.get(self.binding)
     }
@@ -102,24 +106,29 @@ impl Verdict {
         self.binding().map_or(Some(0), |status| status.retry_after)
     }
 
+    /// What each quota said that is enforced.
+    pub fn enforced(&self) -> impl Iterator<Item = &Status> {
+        self.statuses.iter().filter(|status| !status.is_shadow)
+    }
+
     /// Whether `retry_after` is an upper estimate only.
     pub fn retry_is_hint(&self) -> bool {
-        self.statuses.iter().any(|status| status.retry_is_hint && !status.is_allowed())
+        self.enforced().any(|status| status.retry_is_hint && !status.is_allowed())
     }
 
     /// The largest cost that all quotas admit now; `None` is unlimited.
     pub fn remaining(&self) -> Option<u64> {
-        self.statuses.iter().filter_map(|status| status.remaining).min()
+        self.enforced().filter_map(|status| status.remaining).min()
     }
 
     /// The wait until everything is there again in all quotas.
     pub fn reset_after(&self) -> Ticks {
-        self.statuses.iter().map(|status| status.reset_after).max().unwrap_or(0)
+        self.enforced().map(|status| status.reset_after).max().unwrap_or(0)
     }
 
     /// When an admitted request may start; 0 when it is denied.
     pub fn delay(&self) -> Ticks {
-        let delays = self.statuses.iter().map(|status| status.delay);
+        let delays = self.enforced().map(|status| status.delay);
         if self.is_allowed() { delays.max().unwrap_or(0) } else { 0 }
     }
 }

@@ -131,6 +131,7 @@ impl Meter {
     pub fn admitted(&self, Admission { remaining, reset_after, receipt, .. }: Admission) -> Status {
         Status {
             quota: 0,
+            is_shadow: false,
             limit: self.capacity,
             remaining: Some(remaining),
             retry_after: Some(0),

@@ -35,6 +35,7 @@ mutants! {
     RetryIgnoresCost = "15", "the waiting time is that of a cost of 1";
     NeverIsNotSaid = "15", "a cost above the capacity gets a waiting time";
     LeaseFromStart = "25", "leases are scored by their start, so long requests are evicted";
+    ShadowCountsAll = "28", "a rule in shadow is charged also for requests that it would have denied";
     ShortLeaseIds = "25", "lease ids have four bytes, so two holders share one slot";
 }
 

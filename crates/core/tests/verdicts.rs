@@ -8,6 +8,7 @@ use tidegate_core::time::Ticks;
 fn status(remaining: u64, retry_after: Option<Ticks>) -> Status {
     Status {
         quota: 0,
+        is_shadow: false,
         limit: Some(10),
         remaining: Some(remaining),
         retry_after,

@@ -3,9 +3,10 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use smallvec::SmallVec;
 use tidegate_core::decision::{Status, Verdict};
 use tidegate_store::digest::Digest;
-use tidegate_store::store::StoreError;
+use tidegate_store::store::{Part, StoreError};
 
 use crate::plan::{Plan, Planned};
 
@@ -20,6 +21,35 @@ pub enum Origin {
     Debit,
 }
 
+/// Who was asked for.
+#[derive(Debug)]
+pub(crate) enum Asked {
+    /// One key, of all quotas.
+    Key(Digest),
+    /// A request, of the rules that apply to it.
+    Request(Box<Requested>),
+}
+
+/// What the rules made of a request.
+#[derive(Debug, Default)]
+pub(crate) struct Requested {
+    /// The rules that apply, also those without quotas.
+    pub(crate) rules: SmallVec<[usize; 4]>,
+    /// What was asked of the store, in order.
+    pub(crate) charged: SmallVec<[Charged; 4]>,
+}
+
+/// One quota that was asked for one key.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Charged {
+    pub(crate) rule: usize,
+    pub(crate) set: usize,
+    pub(crate) quota: usize,
+    pub(crate) key: Digest,
+    pub(crate) cost: u64,
+    pub(crate) part: Part,
+}
+
 /// The answer. Everything but the record of refunds is immutable.
 #[derive(Debug)]
 pub struct Decision {
@@ -27,7 +57,7 @@ pub struct Decision {
     pub(crate) plan: Arc<Plan>,
     pub(crate) origin: Origin,
     pub(crate) engine: Digest,
-    pub(crate) key: Digest,
+    pub(crate) asked: Asked,
     pub(crate) cost: u64,
     pub(crate) lease: Option<u128>,
     /// How many resets the engine had seen: see [`Engine::reset`](crate::engine::Engine::reset).
@@ -71,14 +101,55 @@ impl Decision {
 
     /// What each quota said, with the quota.
     pub fn statuses(&self) -> impl Iterator<Item = (&Planned, &Status)> {
-        self.verdict.statuses().iter().map(|status| (&self.plan.quotas()[usize::from(status.quota)], status))
+        self.verdict.statuses().iter().map(|status| (self.planned(status), status))
     }
 
-    /// The quota that decides what is reported, and what it said.
-    #[allow(clippy::missing_panics_doc, reason = "every plan has a quota that is not phased out")]
-    pub fn binding(&self) -> (&Planned, &Status) {
-        let status = self.verdict.binding().expect("a plan has at least one quota that is not phased out");
-        (&self.plan.quotas()[usize::from(status.quota)], status)
+    /// The quota that decides what is reported, and what it said; `None` if no rule is enforced.
+    pub fn binding(&self) -> Option<(&Planned, &Status)> {
+        self.verdict.binding().map(|status| (self.planned(status), status))
+    }
+
+    /// The quota that a status is of.
+    pub fn planned(&self, status: &Status) -> &Planned {
+        let (set, quota) = self.place(status);
+        &self.plan.sets()[set].quotas[quota]
+    }
+
+    /// Where the quota of a status is in the plan: its set, and its position there.
+    pub fn place(&self, status: &Status) -> (usize, usize) {
+        let index = usize::from(status.quota);
+        match &self.asked {
+            Asked::Key(_) => (0, index),
+            Asked::Request(requested) => (requested.charged[index].set, requested.charged[index].quota),
+        }
+    }
+
+    /// Names of the rules that apply, in the order in which they were looked at.
+    pub fn rules(&self) -> impl Iterator<Item = &Arc<str>> {
+        let numbers: &[usize] = match &self.asked {
+            Asked::Key(_) => &[],
+            Asked::Request(requested) => &requested.rules,
+        };
+        numbers.iter().filter_map(|&rule| Some(&self.plan.rules()?.set.rules()[rule].name))
+    }
+
+    /// Names of the rules in shadow that would have denied the request.
+    pub fn shadowed(&self) -> SmallVec<[&Arc<str>; 2]> {
+        let denied = self.statuses().filter(|(_, status)| status.is_shadow && !status.is_allowed());
+        let mut names: SmallVec<[&Arc<str>; 2]> = denied.filter_map(|(planned, _)| planned.rule.as_ref()).collect();
+        names.dedup();
+        names
+    }
+
+    /// Whether clients are told about the quota of this status: it is enforced, and its rule does not forbid it.
+    pub fn is_told(&self, status: &Status) -> bool {
+        let is_silent = || match (&self.asked, self.plan.rules()) {
+            (Asked::Request(requested), Some(rules)) => {
+                !rules.set.rules()[requested.charged[usize::from(status.quota)].rule].headers
+            }
+            _ => false,
+        };
+        !status.is_shadow && !is_silent()
     }
 
     /// The quotas that were asked.
@@ -86,10 +157,33 @@ impl Decision {
         &self.plan
     }
 
+    /// The same decision, as a receipt for what a check took.
+    pub(crate) fn taken(self, resets: u64, lease: Option<u128>) -> Self {
+        let is_taken = self.degraded.is_none() && self.is_allowed() && self.cost > 0;
+        let refundable = AtomicU64::new(if is_taken { self.cost } else { 0 });
+        Self { resets, lease: lease.filter(|_| is_taken), refundable, ..self }
+    }
+
     /// Takes `cost` units, or all that are left, off the record; `None` if there are fewer.
-    pub(crate) fn take_refundable(&self, cost: Option<u64>) -> Option<u64> {
+    pub(crate) fn take_refundable(&self, cost: Option<u64>) -> Option<Taken> {
         let after = |left: u64| cost.map_or(Some(0), |cost| left.checked_sub(cost));
-        let left = self.refundable.fetch_update(Ordering::SeqCst, Ordering::SeqCst, after).ok()?;
-        Some(cost.unwrap_or(left))
+        let before = self.refundable.fetch_update(Ordering::SeqCst, Ordering::SeqCst, after).ok()?;
+        Some(Taken { given_back: self.cost - before, units: cost.unwrap_or(before) })
+    }
+}
+
+/// Units taken off the record of a decision.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Taken {
+    /// How many had been before.
+    given_back: u64,
+    /// How many are now.
+    pub(crate) units: u64,
+}
+
+impl Taken {
+    /// How many of the first `units` of these there are for a quota that was charged `cost`, which with rules may be less than the decision's.
+    pub(crate) fn of(self, units: u64, cost: u64) -> u64 {
+        (self.given_back + units).min(cost) - self.given_back.min(cost)
     }
 }

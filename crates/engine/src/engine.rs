@@ -1,9 +1,11 @@
-//! The engine: quotas, a store, and what the library, the service and the proxy ask of them.
+//! The engine: quotas or rules, a store, and what the library, the service and the proxy ask of them.
 
 mod lease;
 mod receipt;
+mod request;
 mod usage;
 
+pub use request::{Explained, Facts};
 pub use usage::UsageError;
 
 use std::sync::Arc;
@@ -14,13 +16,14 @@ use smallvec::SmallVec;
 use tidegate_core::algorithm::Receipt;
 use tidegate_core::decision::{Status, Verdict};
 use tidegate_core::meter::Ask;
-use tidegate_core::quota::{Quota, UNITS_MAX};
+use tidegate_core::quota::UNITS_MAX;
+use tidegate_core::rules::spec::StoreErrorPolicy;
 use tidegate_core::time::Ticks;
 use tidegate_store::digest::{Digest, Digester};
-use tidegate_store::store::{Charge, Store, StoreError, StoreStats};
+use tidegate_store::store::{Charge, Part, Store, StoreError, StoreStats};
 
-use crate::decision::{Decision, Origin};
-use crate::plan::{LoadError, Plan, Planned, Transition};
+use crate::decision::{Asked, Decision, Origin};
+use crate::plan::{LoadError, Plan, Planned, Source, Transition};
 
 /// What is decided when the store cannot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -41,7 +44,7 @@ pub struct CheckOptions {
     pub max_delay: Option<Ticks>,
 }
 
-/// Decides by quotas, on a store.
+/// Decides by quotas or rules, on a store.
 #[derive(Debug)]
 pub struct Engine {
     /// Tells decisions of this engine from those of others.
@@ -70,18 +73,18 @@ pub struct EngineStats {
 type Charges<'a> = SmallVec<[Charge<'a>; 2]>;
 
 impl Engine {
-    /// An engine for these quotas. `secret` keys the digests; it must be the same wherever a store is shared.
+    /// An engine for these quotas or rules. `secret` keys the digests; it must be the same wherever a store is shared.
     ///
     /// # Errors
     /// See [`LoadError`].
     pub fn new(
-        quotas: Vec<Quota>,
+        source: impl Into<Source>,
         store: Arc<dyn Store>,
         secret: [u8; 16],
         on_store_error: OnStoreError,
     ) -> Result<Self, LoadError> {
         let digester = Digester::new(secret);
-        let plan = Plan::first(quotas, &*store, &digester)?;
+        let plan = Plan::first(source.into(), &*store, &digester)?;
         Ok(Self {
             id: Digest([random().0, random().1]),
             store,
@@ -107,14 +110,8 @@ impl Engine {
         let max_delay = options.max_delay.unwrap_or(Ticks::MAX);
         let ask = Ask { cost, lease, max_delay };
         let outcome = Self::with_charges(&plan, key, ask, |charges| self.store.check(charges));
-        let decision = self.decision(plan, Origin::Check, key, cost, outcome);
-        let is_taken = decision.degraded.is_none() && decision.is_allowed() && cost > 0;
-        Ok(Decision {
-            resets,
-            lease: lease.filter(|_| is_taken),
-            refundable: AtomicU64::new(if is_taken { cost } else { 0 }),
-            ..decision
-        })
+        let decision = self.decision(plan, Origin::Check, Asked::Key(key), cost, outcome);
+        Ok(decision.taken(resets, lease))
     }
 
     /// The same as `check`, but answers only whether it took.
@@ -127,7 +124,7 @@ impl Engine {
         let lease = plan.lease_ttl_ns().map(|_| random_id());
         match Self::with_charges(&plan, key, Ask { lease, ..Ask::cost(cost) }, |charges| self.store.allow(charges)) {
             Ok(is_allowed) => Ok(is_allowed),
-            Err(error) => Ok(self.without_store(&plan, &error).is_allowed()),
+            Err(error) => Ok(self.without_store(&plan, &Asked::Key(key), &error).is_allowed()),
         }
     }
 
@@ -139,7 +136,7 @@ impl Engine {
         let key = self.key(key, cost)?;
         let plan = self.plan();
         let outcome = self.store.peek(&charges(&plan, key, Ask::cost(cost)));
-        Ok(self.decision(plan, Origin::Peek, key, cost, outcome))
+        Ok(self.decision(plan, Origin::Peek, Asked::Key(key), cost, outcome))
     }
 
     /// Takes `cost` without asking, up to each quota's `max_debt`.
@@ -166,16 +163,16 @@ impl Engine {
         Ok(forgotten > 0)
     }
 
-    /// Replaces the quotas for all following decisions at once; returns the new generation.
+    /// Replaces the quotas or rules for all following decisions at once; returns the new generation.
     ///
     /// # Errors
-    /// See [`LoadError`]; then the old quotas stay in force.
-    #[allow(clippy::needless_pass_by_value, reason = "they become part of the plan, and are only copied in case of a retry")]
-    pub fn load(&self, quotas: Vec<Quota>, transition: Transition) -> Result<u64, LoadError> {
+    /// See [`LoadError`]; then the old ones stay in force.
+    pub fn load(&self, source: impl Into<Source>, transition: Transition) -> Result<u64, LoadError> {
+        let source = source.into();
         // Loads are rare. One that was overtaken by another is made again, so that no generation is lost.
         loop {
             let old = self.plan.load_full();
-            let new = Arc::new(old.next(quotas.clone(), transition, &*self.store, &self.digester)?);
+            let new = Arc::new(old.next(source.clone(), transition, &*self.store, &self.digester)?);
             let generation = new.generation();
             let before = self.plan.compare_and_swap(&old, new);
             if Arc::ptr_eq(&before, &old) {
@@ -189,13 +186,13 @@ impl Engine {
         self.store.clear();
     }
 
-    /// The quotas in force.
+    /// What is in force.
     pub fn plan(&self) -> Arc<Plan> {
         let plan = self.plan.load_full();
         match plan.after_transition(&*self.store) {
             None => plan,
             Some(after) => {
-                // If somebody loaded other quotas meanwhile, those stay.
+                // If somebody loaded something else meanwhile, that stays.
                 self.plan.compare_and_swap(&plan, Arc::new(after));
                 self.plan.load_full()
             }
@@ -236,20 +233,20 @@ impl Engine {
         &self,
         plan: Arc<Plan>,
         origin: Origin,
-        key: Digest,
+        asked: Asked,
         cost: u64,
         outcome: Result<Verdict, StoreError>,
     ) -> Decision {
         let (verdict, degraded) = match outcome {
             Ok(verdict) => (verdict, None),
-            Err(error) => (self.without_store(&plan, &error), Some(error)),
+            Err(error) => (self.without_store(&plan, &asked, &error), Some(error)),
         };
         Decision {
             verdict,
             plan,
             origin,
             engine: self.id,
-            key,
+            asked,
             cost,
             lease: None,
             resets: 0,
@@ -259,36 +256,59 @@ impl Engine {
     }
 
     /// Decides by policy, and counts it. Nothing is known to be left, and when the store is back can only be estimated.
-    fn without_store(&self, plan: &Plan, error: &StoreError) -> Verdict {
+    fn without_store(&self, plan: &Plan, asked: &Asked, error: &StoreError) -> Verdict {
         let StoreError::Full { free_after } = *error;
-        let (counter, retry_after) = match self.on_store_error {
-            OnStoreError::Allow => (&self.degraded_allowed, 0),
-            OnStoreError::Deny => (&self.degraded_denied, free_after.max(1)),
+        let status = |index: usize, planned: &Planned, policy: OnStoreError, is_shadow: bool| {
+            let retry_after = if policy == OnStoreError::Allow { 0 } else { free_after.max(1) };
+            Status {
+                quota: u16::try_from(index).unwrap_or(u16::MAX),
+                is_shadow,
+                limit: planned.meter.capacity(),
+                remaining: planned.meter.capacity().map(|_| 0),
+                retry_after: Some(retry_after),
+                retry_is_hint: true,
+                reset_after: retry_after,
+                delay: 0,
+                receipt: Receipt::Nothing,
+            }
         };
+        let statuses = match asked {
+            Asked::Key(_) => {
+                let lasting = plan.quotas().iter().enumerate().filter(|(_, planned)| planned.until.is_none());
+                lasting.map(|(index, planned)| status(index, planned, self.on_store_error, false)).collect()
+            }
+            Asked::Request(requested) => {
+                let charged = requested.charged.iter().enumerate().map(|(index, charged)| {
+                    let planned = &plan.sets()[charged.set].quotas[charged.quota];
+                    status(index, planned, self.policy(plan, charged.rule), matches!(charged.part, Part::Shadow(_)))
+                });
+                charged.collect()
+            }
+        };
+        let verdict = Verdict::new(statuses);
+        let counter = if verdict.is_allowed() { &self.degraded_allowed } else { &self.degraded_denied };
         counter.fetch_add(1, Ordering::Relaxed);
-        let status = |(index, planned): (usize, &Planned)| Status {
-            quota: u16::try_from(index).unwrap_or(u16::MAX),
-            limit: planned.meter.capacity(),
-            remaining: planned.meter.capacity().map(|_| 0),
-            retry_after: Some(retry_after),
-            retry_is_hint: true,
-            reset_after: retry_after,
-            delay: 0,
-            receipt: Receipt::Nothing,
-        };
-        let lasting = plan.quotas().iter().enumerate().filter(|(_, planned)| planned.until.is_none());
-        Verdict::new(lasting.map(status).collect())
+        verdict
+    }
+
+    /// What is decided for a rule when the store cannot. The memory store is local already, so `local` is the default of the engine.
+    fn policy(&self, plan: &Plan, rule: usize) -> OnStoreError {
+        match plan.rules().and_then(|rules| rules.set.rules()[rule].on_store_error) {
+            Some(StoreErrorPolicy::Allow) => OnStoreError::Allow,
+            Some(StoreErrorPolicy::Deny) => OnStoreError::Deny,
+            Some(StoreErrorPolicy::Local) | None => self.on_store_error,
+        }
     }
 
     fn debit_digest(&self, key: Digest, cost: u64) -> Decision {
         let plan = self.plan.load_full();
         let outcome = self.store.debit(&charges(&plan, key, Ask::cost(cost)));
-        self.decision(plan, Origin::Debit, key, cost, outcome)
+        self.decision(plan, Origin::Debit, Asked::Key(key), cost, outcome)
     }
 }
 
 fn charge(planned: &Planned, key: Digest, ask: Ask) -> Charge<'_> {
-    Charge { meter: &planned.meter, key, namespace: planned.namespace, ask, until: planned.until }
+    Charge { meter: &planned.meter, key, namespace: planned.namespace, ask, until: planned.until, part: Part::Enforced }
 }
 
 fn charges(plan: &Plan, key: Digest, ask: Ask) -> Charges<'_> {

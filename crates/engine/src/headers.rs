@@ -20,14 +20,14 @@ const SECOND: u64 = 1_000_000_000;
 
 /// The fields to send with a response, whether it was allowed or denied. Unlimited quotas are not mentioned.
 pub fn fields(decision: &Decision) -> Vec<(&'static str, String)> {
-    let limited = || decision.statuses().filter(|(_, status)| status.limit.is_some());
-    let policies: Vec<String> = limited().map(|(planned, status)| policy(planned, status)).collect();
+    let told = decision.statuses().filter(|(_, status)| status.limit.is_some() && decision.is_told(status));
+    let policies: Vec<String> = told.map(|(planned, status)| policy(planned, status)).collect();
     let mut fields = Vec::new();
     if !policies.is_empty() {
         fields.push(("RateLimit-Policy", policies.join(", ")));
     }
-    let (planned, status) = decision.binding();
-    if status.limit.is_some() {
+    let binding = decision.binding().filter(|(_, status)| status.limit.is_some() && decision.is_told(status));
+    if let Some((planned, status)) = binding {
         fields.push(("RateLimit", available(planned, status)));
     }
     if let (false, Some(wait)) = (decision.is_allowed(), decision.verdict().retry_after()) {

@@ -4,12 +4,14 @@
 //! | --- | --- |
 //! | [`engine`] | [`Engine`](engine::Engine): check, peek, refund, debit, settle, leases, reset, load |
 //! | [`decision`] | [`Decision`](decision::Decision): the answer, which is also the receipt |
-//! | [`plan`] | the quotas in force, with their generation, and how one generation follows another |
+//! | [`plan`] | the quotas or rules in force, with their generation, and how one generation follows another |
 //! | [`calendar`] | days and months in time zones |
+//! | [`jwt`] | verified claims |
 //! | [`headers`] | a decision as HTTP header fields |
 
 pub mod calendar;
 pub mod decision;
 pub mod engine;
 pub mod headers;
+pub mod jwt;
 pub mod plan;

@@ -74,7 +74,7 @@ fn several_quotas_in_one_check_roll_by_their_own_calendars() {
     assert!(limiter.allows("a", 2));
     let denied = limiter.check("a", 1);
     assert_eq!(
-        (denied.binding().0.label.as_str(), denied.verdict().retry_after()),
+        (denied.binding().expect("a quota").0.label.as_str(), denied.verdict().retry_after()),
         ("5/day-calendar-Asia/Tokyo", Some(10 * HOUR))
     );
 }

@@ -86,7 +86,7 @@ fn a_safe_change_of_window_or_algorithm_admits_nothing_extra() {
         limiter.load(new, Transition::Safe);
         let denied = limiter.check("a", 10);
         assert!(!denied.is_allowed(), "{old} to {new}");
-        assert_eq!(denied.binding().0.until, Some(limiter.clock.now() + seconds * SECOND), "{old} to {new}");
+        assert_eq!(denied.binding().expect("a quota").0.until, Some(limiter.clock.now() + seconds * SECOND), "{old} to {new}");
 
         limiter.advance(denied.verdict().retry_after().expect("a wait") - 1);
         assert!(!limiter.allows("a", 10), "{old} to {new}");

@@ -58,6 +58,7 @@ pub(crate) fn delay(seconds: &Bound<'_, PyAny>) -> PyResult<u64> {
     }
 }
 
-fn type_name(value: &Bound<'_, PyAny>) -> Cow<'static, str> {
+/// The name of a value's type, for messages.
+pub(crate) fn type_name(value: &Bound<'_, PyAny>) -> Cow<'static, str> {
     value.get_type().name().map_or(Cow::Borrowed("that"), |name| Cow::Owned(name.to_string_lossy().into_owned()))
 }

@@ -39,7 +39,7 @@ impl Decision {
     /// The limit of the binding quota; `None` is unlimited.
     #[getter]
     fn limit(&self) -> Option<u64> {
-        self.decision.binding().1.limit
+        self.decision.binding().and_then(|(_, status)| status.limit)
     }
 
     /// The largest cost that every quota would admit now; `None` is unlimited.
@@ -114,10 +114,28 @@ impl Decision {
         self.decision.generation()
     }
 
-    /// The binding quota: the one with the longest wait, or, when allowed, with the smallest share left.
+    /// The binding quota: the one with the longest wait, or, when allowed, with the smallest share left. `None` if no rule is enforced.
     #[getter]
-    fn quota(&self) -> QuotaStatus {
-        self.status(self.decision.binding().1)
+    fn quota(&self) -> Option<QuotaStatus> {
+        self.decision.binding().map(|(_, status)| self.status(status))
+    }
+
+    /// The rule of the binding quota; `None` without rules, or if none is enforced.
+    #[getter]
+    fn rule(&self) -> Option<&str> {
+        self.decision.binding().and_then(|(planned, _)| planned.rule.as_deref())
+    }
+
+    /// Names of the rules that apply to the request, in the order in which they were looked at.
+    #[getter]
+    fn rules<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
+        PyTuple::new(py, self.decision.rules().map(|name| &**name).collect::<Vec<_>>())
+    }
+
+    /// Names of the rules in shadow that would have denied the request.
+    #[getter]
+    fn shadowed<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
+        PyTuple::new(py, self.decision.shadowed().iter().map(|name| &***name).collect::<Vec<_>>())
     }
 
     /// What each quota said, in the order in which they were given.
@@ -141,7 +159,7 @@ impl Decision {
         if let Some(error) = self.decision.degraded() {
             return format!("Decision({verdict}, degraded: {})", error.kind());
         }
-        let (planned, status) = self.decision.binding();
+        let Some((planned, status)) = self.decision.binding() else { return format!("Decision({verdict}, no rule decides)") };
         let said = match (status.is_allowed(), status.retry_after, self.remaining(), status.limit) {
             (false, None, ..) => {
                 format!("never: cost {} is above the capacity {}", self.decision.cost(), status.limit.unwrap_or(0))
@@ -151,13 +169,14 @@ impl Decision {
             (true, _, Some(remaining), Some(limit)) => format!("{remaining} of {limit} left"),
             (true, ..) => "unlimited".to_owned(),
         };
-        format!("Decision({verdict}, {said}, quota='{}')", planned.text)
+        let rule = planned.rule.as_ref().map_or_else(String::new, |rule| format!(", rule='{rule}'"));
+        format!("Decision({verdict}, {said}{rule}, quota='{}')", planned.text)
     }
 }
 
 impl Decision {
     fn status(&self, status: &Status) -> QuotaStatus {
-        QuotaStatus { plan: Arc::clone(self.decision.plan()), status: *status }
+        QuotaStatus { plan: Arc::clone(self.decision.plan()), place: self.decision.place(status), status: *status }
     }
 }
 
@@ -165,6 +184,7 @@ impl Decision {
 #[pyclass(frozen, module = "tidegate._native")]
 pub(crate) struct QuotaStatus {
     plan: Arc<Plan>,
+    place: (usize, usize),
     status: Status,
 }
 
@@ -180,6 +200,18 @@ impl QuotaStatus {
     #[getter]
     fn quota(&self) -> &str {
         &self.planned().text
+    }
+
+    /// The rule that the quota belongs to; `None` without rules.
+    #[getter]
+    fn rule(&self) -> Option<&str> {
+        self.planned().rule.as_deref()
+    }
+
+    /// `enforce`, or `shadow` if it only says what it would have said.
+    #[getter]
+    fn mode(&self) -> &'static str {
+        if self.status.is_shadow { "shadow" } else { "enforce" }
     }
 
     /// The algorithm that decided, such as `gcra`; `unlimited` where there is none.
@@ -251,6 +283,7 @@ impl QuotaStatus {
 
 impl QuotaStatus {
     fn planned(&self) -> &Planned {
-        &self.plan.quotas()[usize::from(self.status.quota)]
+        let (set, quota) = self.place;
+        &self.plan.sets()[set].quotas[quota]
     }
 }

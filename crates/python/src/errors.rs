@@ -22,6 +22,7 @@ pub(crate) fn usage(message: &str) -> PyErr {
 pub(crate) fn from_usage(error: &UsageError) -> PyErr {
     let class = match error {
         UsageError::EmptyKey
+        | UsageError::NoRules
         | UsageError::CostTooLarge { .. }
         | UsageError::ForeignDecision
         | UsageError::WrongKey
@@ -52,18 +53,25 @@ pub(crate) fn quota(message: &str, code: &str, hint: Option<&str>, text: Option<
     })
 }
 
+/// A rule set that `tidegate.rules` did not write.
+pub(crate) fn from_document(error: &serde_json::Error) -> PyErr {
+    raise("ConfigError", &format!("the rule set cannot be read: {error}"), None)
+}
+
 pub(crate) fn from_load(error: &LoadError) -> PyErr {
     let code = match error {
         LoadError::Empty => "no-quota",
         LoadError::TooMany { .. } => "too-many-quotas",
         LoadError::Zone(_) => "unknown-zone",
         LoadError::Meter(_) => "overflow",
+        LoadError::Rules(_) | LoadError::Jwt(_) => return raise("ConfigError", &error.to_string(), None),
     };
     let hint = match error {
         LoadError::Empty => "write at least one, such as 100/minute, or unlimited",
         LoadError::TooMany { .. } => "use several limiters",
         LoadError::Zone(_) => "use an IANA name such as Europe/Berlin or UTC",
         LoadError::Meter(_) => "use a smaller limit or a shorter period",
+        LoadError::Rules(_) | LoadError::Jwt(_) => "see `tidegate rules lint`",
     };
     quota(&format!("{error}\nhint: {hint}"), code, Some(hint), None, None)
 }

@@ -13,6 +13,8 @@ mod convert;
 mod decision;
 mod engine;
 mod errors;
+mod facts;
+mod rules;
 mod stats;
 
 /// Exact decisions, in Rust.
@@ -28,6 +30,8 @@ mod _native {
     use super::decision::{Decision, QuotaStatus};
     #[pymodule_export]
     use super::engine::Engine;
+    #[pymodule_export]
+    use super::rules::{RuleEngine, check_regex};
     #[pymodule_export]
     use super::stats::Stats;
 

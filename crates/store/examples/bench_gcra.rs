@@ -23,7 +23,7 @@ use tidegate_core::time::Tick;
 use tidegate_store::clock::{Clock, SystemClock};
 use tidegate_store::digest::{Digest, Digester};
 use tidegate_store::memory::MemoryStore;
-use tidegate_store::store::{Charge, Store};
+use tidegate_store::store::{Charge, Part, Store};
 
 const KEYS: usize = 100_000;
 
@@ -93,6 +93,7 @@ impl Bench {
             namespace: self.namespace,
             ask: Ask::cost(1),
             until: None,
+            part: Part::Enforced,
         };
         black_box(self.store.check(&[charge]).expect("a store with room"));
     }

@@ -9,6 +9,7 @@
 //! | module | promises about |
 //! | --- | --- |
 //! | [`decisions`] | all or nothing, true answers, what changes nothing |
+//! | [`parts`] | charges in shadow, and charges that stand for themselves |
 //! | [`returns`] | refunds, debits, resets |
 //! | [`leases`] | slots in flight |
 //! | [`threads`] | exact counts with many callers at once |
@@ -20,6 +21,7 @@
 pub mod counter;
 pub mod decisions;
 pub mod leases;
+pub mod parts;
 pub mod returns;
 pub mod threads;
 pub mod truth_tables;
@@ -54,6 +56,11 @@ macro_rules! store_contract {
             decisions::allow_says_what_check_says,
             decisions::a_limit_of_zero_keeps_what_was_counted,
             decisions::a_request_without_quotas_is_allowed,
+            parts::a_shadow_denies_nothing_and_counts_only_what_it_would_admit,
+            parts::a_denied_request_is_not_counted_in_shadow,
+            parts::the_quotas_of_a_shadow_are_charged_together_or_not_at_all,
+            parts::shadows_do_not_see_each_other,
+            parts::what_stands_for_itself_is_charged_above_its_limit,
             returns::a_refund_gives_back_what_still_counts,
             returns::a_refund_to_nobody_leaves_nothing_behind,
             returns::a_debit_overdraws_as_far_as_the_quota_allows,

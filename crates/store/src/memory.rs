@@ -24,7 +24,7 @@ use self::locked::{Locked, in_force, shard_index};
 use self::shard::{Shard, Visit, is_limiting};
 use crate::clock::Clock;
 use crate::digest::Digest;
-use crate::store::{Charge, Store, StoreError, StoreStats};
+use crate::store::{Charge, Part, Store, StoreError, StoreStats};
 
 /// Enough that threads rarely meet.
 const SHARDS_MAX: usize = 256;
@@ -96,13 +96,11 @@ impl MemoryStore {
         // Read under the lock: time must not go back between two charges of one key.
         let now = self.clock.now();
         let mut assessed: SmallVec<[(usize, Assessment); 4]> = SmallVec::new();
-        let mut is_allowed = true;
         for (index, charge) in in_force(charges, now) {
             let assessment = locked.shard(charge.key).visit(charge.key ^ charge.namespace, charge.meter, now, |state| {
                 let assessment = charge.meter.assess(state, now, charge.ask);
                 (assessment, Visit::Leave { limiting: assessment.retry_after != Some(0) })
             })?;
-            is_allowed &= assessment.retry_after == Some(0);
             assessed.push((index, assessment));
         }
         if Mutant::ReadModifyWrite.is_active() {
@@ -110,13 +108,24 @@ impl MemoryStore {
             std::thread::yield_now();
             locked = self.lock(charges);
         }
-        if is_allowed {
-            locked.make_room(charges, now, |charge| !charge.meter.is_stateless())?;
-        }
-        let statuses = assessed.into_iter().map(|(index, assessment)| {
+        let has_room = |part: Part| {
+            assessed
+                .iter()
+                .filter(|(index, _)| charges[*index].part == part)
+                .all(|(_, assessment)| assessment.retry_after == Some(0))
+        };
+        let is_allowed = has_room(Part::Enforced);
+        let is_charged = |charge: &Charge<'_>| match charge.part {
+            _ if charge.meter.is_stateless() || charge.ask.cost == 0 => false,
+            Part::Enforced => is_allowed,
+            Part::Shadow(_) => (is_allowed && has_room(charge.part)) || Mutant::ShadowCountsAll.is_active(),
+            Part::Counted => true,
+        };
+        locked.make_room(charges, now, is_charged)?;
+        let statuses = assessed.iter().map(|&(index, assessment)| {
             let charge = &charges[index];
-            // After a denial nothing is charged; the second look only reports what is left.
-            let act = |state: &mut State| charge_one(charge, index, assessment, is_allowed, state, now);
+            // Where nothing is charged, the second look only reports what is left.
+            let act = |state: &mut State| charge_one(charge, index, assessment, is_charged(charge), state, now);
             locked.shard(charge.key).visit(charge.key ^ charge.namespace, charge.meter, now, act)
         });
         let statuses = statuses.collect::<Result<_, _>>()?;
@@ -255,23 +264,24 @@ impl Store for MemoryStore {
 /// The charge of a request with one quota, if nothing else is special about it.
 fn single<'a>(charges: &'a [Charge<'a>]) -> Option<&'a Charge<'a>> {
     match charges {
-        [charge] if charge.until.is_none() && charge.ask.cost > 0 && !charge.meter.is_stateless() => {
+        [charge]
+            if charge.part == Part::Enforced && charge.until.is_none() && charge.ask.cost > 0 && !charge.meter.is_stateless() =>
+        {
             Some(charge).filter(|_| !Mutant::ReadModifyWrite.is_active())
         }
         _ => None,
     }
 }
 
-/// Charges one quota if the request as a whole is allowed, and reports what is left.
+/// Charges one quota if it is to be, and reports what is left.
 fn charge_one(
     charge: &Charge<'_>,
     index: usize,
     assessment: Assessment,
-    is_allowed: bool,
+    is_charged: bool,
     state: &mut State,
     now: Ticks,
 ) -> (Status, Visit) {
-    let is_charged = is_allowed && !charge.meter.is_stateless();
     let receipt = if is_charged { charge.meter.commit(state, now, charge.ask) } else { Receipt::Nothing };
     let status = status(charge, index, assessment, receipt, state, now);
     (status, visit(&status, is_charged))
@@ -288,6 +298,7 @@ fn status(charge: &Charge<'_>, index: usize, assessment: Assessment, receipt: Re
     let ends_after = charge.until.map_or(Ticks::MAX, |until| until - now);
     Status {
         quota: u16::try_from(index).unwrap_or(u16::MAX),
+        is_shadow: matches!(charge.part, Part::Shadow(_)),
         limit: charge.meter.capacity(),
         remaining: left.remaining,
         retry_after: match charge.until {

@@ -21,6 +21,21 @@ pub struct Charge<'a> {
     pub ask: Ask,
     /// A quota that is being phased out: from this instant on it is not asked any more.
     pub until: Option<Ticks>,
+    /// What it has to do with the other charges of the request.
+    pub part: Part,
+}
+
+/// What a charge has to do with the others of its request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Part {
+    /// It may deny the request, and is charged if no charge of this kind does.
+    #[default]
+    Enforced,
+    /// A rule in shadow, by its number: simulates that the rule were enforced. It denies nothing, and is charged if the request is allowed
+    /// and no charge of the same number would have denied it.
+    Shadow(u16),
+    /// Stands for itself, as in the reference rate limit service: charged in any case, also above the limit.
+    Counted,
 }
 
 /// Where the counters are, and the clock that they go by.

@@ -37,6 +37,7 @@ impl<A: Algorithm> Work<'_, A> {
         let Left { remaining, reset_after } = left(self.meter, self.kernel, self.usage, *self.last_admitted, self.now);
         Status {
             quota: 0,
+            is_shadow: false,
             limit: self.meter.capacity,
             remaining,
             retry_after,

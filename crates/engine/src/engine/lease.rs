@@ -1,10 +1,12 @@
 //! Slots of concurrency quotas: renewing and releasing them.
 
+use smallvec::SmallVec;
 use tidegate_core::meter::Ask;
 use tidegate_store::digest::Digest;
 use tidegate_store::store::Charge;
 
-use super::{Engine, UsageError, charge};
+use super::{Charges, Engine, UsageError, charge};
+use crate::decision::{Asked, Decision};
 use crate::plan::{Plan, Planned};
 
 impl Engine {
@@ -15,8 +17,7 @@ impl Engine {
     pub fn renew(&self, key: &[u8], lease: u128) -> Result<bool, UsageError> {
         let key = self.key(key, 0)?;
         let plan = self.plan.load();
-        let mut leases = lease_charges(&plan, key, lease).peekable();
-        Ok(leases.peek().is_some() && leases.all(|charge| self.store.renew(&charge).unwrap_or(false)))
+        Ok(self.renew_all(&lease_charges(plan.quotas(), key, lease)))
     }
 
     /// Gives a lease back; `false` when it was unknown, which is no error.
@@ -24,16 +25,57 @@ impl Engine {
     /// # Errors
     /// See [`UsageError`].
     pub fn release(&self, key: &[u8], lease: u128) -> Result<bool, UsageError> {
-        Ok(self.release_digest(self.key(key, 0)?, lease))
+        let key = self.key(key, 0)?;
+        let plan = self.plan.load();
+        Ok(self.release_all(&lease_charges(plan.quotas(), key, lease)))
     }
 
-    pub(super) fn release_digest(&self, key: Digest, lease: u128) -> bool {
+    /// Extends the slots that a decision holds; `false` when it holds none, or lost one.
+    ///
+    /// # Errors
+    /// See [`UsageError`].
+    pub fn renew_decision(&self, decision: &Decision) -> Result<bool, UsageError> {
+        self.require_own(decision)?;
         let plan = self.plan.load();
-        lease_charges(&plan, key, lease).filter(|charge| self.store.release(charge).unwrap_or(false)).count() > 0
+        Ok(self.renew_all(&held(&plan, decision)))
+    }
+
+    /// Gives the slots back that a decision holds; `false` when there were none any more.
+    ///
+    /// # Errors
+    /// See [`UsageError`].
+    pub fn release_decision(&self, decision: &Decision) -> Result<bool, UsageError> {
+        self.require_own(decision)?;
+        let plan = self.plan.load();
+        Ok(self.release_all(&held(&plan, decision)))
+    }
+
+    fn renew_all(&self, charges: &[Charge<'_>]) -> bool {
+        !charges.is_empty() && charges.iter().all(|charge| self.store.renew(charge).unwrap_or(false))
+    }
+
+    fn release_all(&self, charges: &[Charge<'_>]) -> bool {
+        charges.iter().filter(|charge| self.store.release(charge).unwrap_or(false)).count() > 0
     }
 }
 
-fn lease_charges(plan: &Plan, key: Digest, lease: u128) -> impl Iterator<Item = Charge<'_>> {
+/// The charges under which the slots of a decision are held now.
+fn held<'a>(plan: &'a Plan, decision: &Decision) -> Charges<'a> {
+    let Some(lease) = decision.lease else { return Charges::new() };
+    match &decision.asked {
+        Asked::Key(key) => lease_charges(plan.quotas(), *key, lease),
+        Asked::Request(requested) => {
+            let mut sets: SmallVec<[(usize, Digest); 4]> =
+                requested.charged.iter().map(|charged| (charged.set, charged.key)).collect();
+            sets.dedup();
+            let successors = sets.into_iter().filter_map(|(set, key)| Some((plan.successor(&decision.plan, set)?, key)));
+            successors.flat_map(|(set, key)| lease_charges(&set.quotas, key, lease)).collect()
+        }
+    }
+}
+
+fn lease_charges(quotas: &[Planned], key: Digest, lease: u128) -> Charges<'_> {
     let holds_leases = |planned: &&Planned| planned.meter.retry_is_hint();
-    plan.quotas().iter().filter(holds_leases).map(move |planned| charge(planned, key, Ask { lease: Some(lease), ..Ask::cost(0) }))
+    let ask = Ask { lease: Some(lease), ..Ask::cost(0) };
+    quotas.iter().filter(holds_leases).map(|planned| charge(planned, key, ask)).collect()
 }

@@ -8,6 +8,9 @@ pub enum UsageError {
     /// Nobody to count.
     #[error("the key is empty; name who is counted, or use one fixed word to count everybody together")]
     EmptyKey,
+    /// The engine decides by keys.
+    #[error("there are no rules; the limiter was made of quotas")]
+    NoRules,
     /// More than any quota can hold.
     #[error("cost {cost} is too large, at most {UNITS_MAX} is possible")]
     CostTooLarge {

@@ -8,7 +8,7 @@ use tidegate_core::time::Ticks;
 
 use crate::clock::ManualClock;
 use crate::digest::{Digest, Digester};
-use crate::store::{Charge, Store};
+use crate::store::{Charge, Part, Store};
 
 /// One second in nanoseconds.
 pub const SECOND: u64 = 1_000_000_000;
@@ -123,7 +123,7 @@ impl Metered {
     /// A charge with this lease.
     pub fn leased(&self, key: &str, cost: u64, lease: u128) -> Charge<'_> {
         let ask = Ask { lease: Some(lease), ..Ask::cost(cost) };
-        Charge { meter: &self.meter, key: digest(key), namespace: self.namespace, ask, until: None }
+        Charge { meter: &self.meter, key: digest(key), namespace: self.namespace, ask, until: None, part: Part::Enforced }
     }
 
     /// The compiled quota.

@@ -1,0 +1,84 @@
+//! Why each rule applies to a request or does not.
+
+use super::request::Request;
+use super::rule_set::{KeyBytes, KeyPart, Match, Miss, RuleSet};
+use super::spec::Mode;
+
+/// What became of one rule.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Outcome {
+    /// It applies, to this key.
+    Applies {
+        /// Plan and cost.
+        found: Match,
+        /// The key, as `name=value`.
+        key: Vec<String>,
+        /// The key as it is counted.
+        bytes: KeyBytes,
+    },
+    /// Its mode is `off`.
+    Off,
+    /// A condition does not hold.
+    NoMatch {
+        /// The attribute, and its value if there is one.
+        attribute: String,
+        /// What the request says.
+        found: Option<String>,
+    },
+    /// An attribute of its key is absent.
+    NoKey {
+        /// Which one.
+        attribute: String,
+    },
+    /// A rule before it stops.
+    Stopped {
+        /// Which one.
+        by: String,
+    },
+}
+
+impl RuleSet {
+    /// What becomes of each rule, in the order in which they are looked at. The request must be identified.
+    pub fn explain(&self, request: &Request<'_>) -> Vec<Outcome> {
+        let mut stopped_by: Option<usize> = None;
+        let outcomes = (0..self.rules().len()).map(|number| {
+            let rule = &self.rules()[number];
+            if rule.mode == Mode::Off {
+                return Outcome::Off;
+            }
+            if let Some(by) = stopped_by {
+                return Outcome::Stopped { by: self.rules()[by].name.to_string() };
+            }
+            match self.evaluate(number, request) {
+                Ok((found, bytes)) => {
+                    stopped_by = rule.stop.then_some(number);
+                    Outcome::Applies { found, key: self.key_texts(number, request), bytes }
+                }
+                Err(Miss::Condition(failed)) => {
+                    let slot = rule.conditions[failed].slot;
+                    let found = request.get(slot).map(str::to_owned);
+                    Outcome::NoMatch { attribute: self.names().name(slot).to_owned(), found }
+                }
+                Err(Miss::Key(position)) => Outcome::NoKey { attribute: self.key_name(&rule.key[position]).to_owned() },
+            }
+        });
+        outcomes.collect()
+    }
+
+    fn key_texts(&self, number: usize, request: &Request<'_>) -> Vec<String> {
+        let rule = &self.rules()[number];
+        let text = |part: &KeyPart| {
+            let value = rule.key_value(part, request, self.identity()).unwrap_or_default();
+            format!("{}={value}", self.key_name(part))
+        };
+        rule.key.iter().map(text).collect()
+    }
+
+    fn key_name<'r>(&'r self, part: &'r KeyPart) -> &'r str {
+        match part {
+            KeyPart::Fact(slot) => self.names().name(*slot),
+            KeyPart::Address => "ip",
+            KeyPart::Capture(name) => name,
+        }
+    }
+}

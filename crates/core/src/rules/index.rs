@@ -1,0 +1,166 @@
+//! From a request to the few rules that can match it.
+//!
+//! A rule that demands a path is found by walking that path down a tree of segments; another one that demands an exact text is found by that text;
+//! only what demands neither is looked at for every request. So a thousand rules cost about as much as ten.
+
+use foldhash::HashMap;
+use smallvec::SmallVec;
+
+use super::condition::Condition;
+use super::glob::Glob;
+use super::pattern::{Pattern, Segment, segments};
+use super::request::{Request, Slot};
+
+/// Rules by number, in the order in which they are looked at.
+pub type Candidates = SmallVec<[u32; 16]>;
+
+/// Alternatives up to which a rule is found by its text.
+const TEXTS_MAX: usize = 256;
+
+/// Where to look for rules.
+#[derive(Debug, Default)]
+pub struct Index {
+    always: Vec<u32>,
+    texts: Vec<(Slot, HashMap<Box<str>, Vec<u32>>)>,
+    paths: Tree,
+    /// For patterns that ignore case: a tree of lower-cased segments.
+    paths_lower: Tree,
+}
+
+impl Index {
+    /// Files a rule under one of its conditions; returns which one need not be looked at again.
+    pub(super) fn add(&mut self, rule: u32, conditions: &[Condition]) -> Option<usize> {
+        let path = conditions.iter().enumerate().find_map(|(number, condition)| Some((number, condition.patterns()?)));
+        if let Some((number, (patterns, ignore_case))) = path {
+            let tree = if ignore_case { &mut self.paths_lower } else { &mut self.paths };
+            patterns.iter().for_each(|pattern| tree.add(rule, pattern));
+            return Some(number);
+        }
+        // Methods are few, so nearly every request has the one that is asked for.
+        let is_selective = |condition: &&Condition| condition.slot != Slot::METHOD;
+        let text =
+            conditions.iter().enumerate().filter(|(_, condition)| is_selective(condition)).find_map(|(number, condition)| {
+                condition.exact().filter(|texts| texts.len() <= TEXTS_MAX).map(|texts| (number, condition.slot, texts))
+            });
+        match text {
+            Some((number, slot, texts)) => {
+                let map = self.map_of(slot);
+                for text in texts {
+                    map.entry(text.clone()).or_default().push(rule);
+                }
+                Some(number)
+            }
+            None => {
+                self.always.push(rule);
+                None
+            }
+        }
+    }
+
+    /// Rules that may match, in order and each once.
+    pub(super) fn candidates(&self, request: &Request<'_>) -> Candidates {
+        let mut found = Candidates::from_slice(&self.always);
+        for (slot, map) in &self.texts {
+            if let Some(rules) = request.get(*slot).and_then(|text| map.get(text)) {
+                found.extend_from_slice(rules);
+            }
+        }
+        if let Some(path) = request.get(Slot::PATH) {
+            self.paths.collect(path, &mut found);
+            if !self.paths_lower.is_empty() {
+                self.paths_lower.collect(&path.to_lowercase(), &mut found);
+            }
+        }
+        found.sort_unstable();
+        found.dedup();
+        found
+    }
+
+    fn map_of(&mut self, slot: Slot) -> &mut HashMap<Box<str>, Vec<u32>> {
+        let position = self.texts.iter().position(|(other, _)| *other == slot).unwrap_or_else(|| {
+            self.texts.push((slot, HashMap::default()));
+            self.texts.len() - 1
+        });
+        &mut self.texts[position].1
+    }
+}
+
+/// Patterns as a tree of segments. The root is the first node; it has none if there is no pattern.
+#[derive(Debug, Default)]
+struct Tree {
+    nodes: Vec<Node>,
+}
+
+#[derive(Debug, Default)]
+struct Node {
+    literals: HashMap<Box<str>, u32>,
+    any: Option<u32>,
+    globs: Vec<(Glob, u32)>,
+    /// Rules whose pattern ends here.
+    ends: Vec<u32>,
+    /// Rules whose pattern goes on with `**`.
+    rests: Vec<u32>,
+}
+
+impl Tree {
+    fn is_empty(&self) -> bool {
+        self.nodes.is_empty()
+    }
+
+    fn add(&mut self, rule: u32, pattern: &Pattern) {
+        if self.is_empty() {
+            self.nodes.push(Node::default());
+        }
+        let node = pattern.segments().iter().fold(0, |node, segment| self.child(node, segment));
+        let node = &mut self.nodes[node as usize];
+        (if pattern.has_rest() { &mut node.rests } else { &mut node.ends }).push(rule);
+    }
+
+    #[allow(clippy::cast_possible_truncation, reason = "a document of the size that is accepted has far fewer segments")]
+    fn child(&mut self, node: u32, segment: &Segment) -> u32 {
+        let next = self.nodes.len() as u32;
+        let node = &mut self.nodes[node as usize];
+        let child = match segment {
+            Segment::Literal(text) => *node.literals.entry(text.clone()).or_insert(next),
+            Segment::Any => *node.any.get_or_insert(next),
+            Segment::Glob(glob) => match node.globs.iter().find(|(other, _)| other == glob) {
+                Some(&(_, child)) => child,
+                None => {
+                    node.globs.push((glob.clone(), next));
+                    next
+                }
+            },
+        };
+        if child == next {
+            self.nodes.push(Node::default());
+        }
+        child
+    }
+
+    /// Walks all branches that the path fits. Each node is reached in one way only, so this ends after at most all of them.
+    fn collect(&self, path: &str, found: &mut Candidates) {
+        if self.is_empty() {
+            return;
+        }
+        let mut here: SmallVec<[u32; 8]> = SmallVec::from_slice(&[0]);
+        for segment in segments(path) {
+            let mut next: SmallVec<[u32; 8]> = SmallVec::new();
+            for &node in &here {
+                let node = &self.nodes[node as usize];
+                found.extend_from_slice(&node.rests);
+                next.extend(node.literals.get(segment).copied());
+                next.extend(node.any);
+                next.extend(node.globs.iter().filter(|(glob, _)| glob.matches(segment)).map(|&(_, child)| child));
+            }
+            here = next;
+            if here.is_empty() {
+                return;
+            }
+        }
+        for &node in &here {
+            let node = &self.nodes[node as usize];
+            found.extend_from_slice(&node.rests);
+            found.extend_from_slice(&node.ends);
+        }
+    }
+}

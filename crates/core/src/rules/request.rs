@@ -1,0 +1,251 @@
+//! The facts about one request, in the places that the rules of one set gave them.
+//!
+//! A rule set knows which names its rules ask for and numbers them; all other facts are dropped unread. So a request is a short row of texts, borrowed
+//! from wherever the caller has them, and a condition finds its fact by a number.
+
+use std::borrow::Cow;
+use std::net::IpAddr;
+
+use foldhash::HashMap;
+use smallvec::SmallVec;
+
+use super::{address, path};
+
+/// Where a fact is kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Slot(u16);
+
+impl Slot {
+    /// `method`, in capitals.
+    pub const METHOD: Self = Self(0);
+    /// `path`, [normalized](path::normalize).
+    pub const PATH: Self = Self(1);
+    /// `host`, in lower case and without a port.
+    pub const HOST: Self = Self(2);
+    /// `ip`: the peer's address, and the client's once that is known.
+    pub const IP: Self = Self(3);
+    /// `client`: who asks.
+    pub const CLIENT: Self = Self(4);
+    /// `tier`: the plan.
+    pub const TIER: Self = Self(5);
+}
+
+const FIXED: [&str; 6] = ["method", "path", "host", "ip", "client", "tier"];
+
+/// The names that the rules of one set ask for.
+#[derive(Debug)]
+pub struct Names {
+    attributes: HashMap<Box<str>, Slot>,
+    headers: HashMap<Box<str>, Slot>,
+    query: HashMap<Box<str>, Slot>,
+    /// All names as they are written in rules, by slot.
+    all: Vec<Box<str>>,
+}
+
+impl Default for Names {
+    fn default() -> Self {
+        let mut names =
+            Self { attributes: HashMap::default(), headers: HashMap::default(), query: HashMap::default(), all: Vec::new() };
+        for name in FIXED {
+            names.slot(name);
+        }
+        names
+    }
+}
+
+impl Names {
+    /// The slot of a name as rules write it: `tier`, `header:x-plan`, `query:page`.
+    ///
+    /// # Panics
+    /// There are more than 65,535 names, which a document of the size that is accepted cannot hold.
+    pub(super) fn slot(&mut self, name: &str) -> Slot {
+        let next = Slot(u16::try_from(self.all.len()).expect("a rule set has fewer than 65,536 names"));
+        let slot = match Space::of(name) {
+            (Space::Attribute, name) => *self.attributes.entry(name.into()).or_insert(next),
+            (Space::Header, name) => *self.headers.entry(name.to_ascii_lowercase().into()).or_insert(next),
+            (Space::Query, name) => *self.query.entry(name.into()).or_insert(next),
+        };
+        if slot == next {
+            self.all.push(name.into());
+        }
+        slot
+    }
+
+    /// The name of a slot as rules write it.
+    pub fn name(&self, slot: Slot) -> &str {
+        &self.all[usize::from(slot.0)]
+    }
+
+    /// All names with their slots.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, Slot)> {
+        (0..).map(Slot).zip(&self.all).map(|(slot, name)| (&**name, slot))
+    }
+
+    fn header(&self, name: &str) -> Option<Slot> {
+        if self.headers.is_empty() {
+            return None;
+        }
+        if !name.bytes().any(|byte| byte.is_ascii_uppercase()) {
+            return self.headers.get(name).copied();
+        }
+        let lower: SmallVec<[u8; 64]> = name.bytes().map(|byte| byte.to_ascii_lowercase()).collect();
+        self.headers.get(std::str::from_utf8(&lower).ok()?).copied()
+    }
+}
+
+/// What kind of name it is.
+enum Space {
+    Attribute,
+    Header,
+    Query,
+}
+
+impl Space {
+    fn of(name: &str) -> (Self, &str) {
+        match name.split_once(':') {
+            Some(("header", header)) => (Self::Header, header),
+            Some(("query", parameter)) => (Self::Query, parameter),
+            _ => (Self::Attribute, name),
+        }
+    }
+}
+
+/// The facts about one request.
+#[derive(Debug, Clone)]
+pub struct Request<'a> {
+    names: &'a Names,
+    values: SmallVec<[Option<Cow<'a, str>>; 12]>,
+    address: Option<IpAddr>,
+}
+
+impl<'a> Request<'a> {
+    /// A request of which nothing is known yet.
+    pub fn new(names: &'a Names) -> Self {
+        Self { names, values: SmallVec::from_elem(None, names.all.len()), address: None }
+    }
+
+    /// States a fact. A name that no rule asks for is dropped. An empty value counts as absent.
+    pub fn set(&mut self, name: &str, value: impl Into<Cow<'a, str>>) {
+        match Space::of(name) {
+            (Space::Attribute, name) => self.set_at(self.names.attributes.get(name).copied(), value),
+            (Space::Header, name) => self.set_header(name, value),
+            (Space::Query, name) => self.set_query(name, value),
+        }
+    }
+
+    /// States a header, by its name in any case.
+    pub fn set_header(&mut self, name: &str, value: impl Into<Cow<'a, str>>) {
+        self.set_at(self.names.header(name), value);
+    }
+
+    /// States a parameter of the query.
+    pub fn set_query(&mut self, name: &str, value: impl Into<Cow<'a, str>>) {
+        self.set_at(self.names.query.get(name).copied(), value);
+    }
+
+    /// A fact.
+    pub fn get(&self, slot: Slot) -> Option<&str> {
+        self.values[usize::from(slot.0)].as_deref()
+    }
+
+    /// The address in `ip`, if it is one.
+    pub fn address(&self) -> Option<IpAddr> {
+        self.address
+    }
+
+    /// All facts that are known, by name.
+    pub fn facts(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.names.iter().filter_map(|(name, slot)| Some((name, self.get(slot)?)))
+    }
+
+    fn set_at(&mut self, slot: Option<Slot>, value: impl Into<Cow<'a, str>>) {
+        let Some(slot) = slot else { return };
+        let value = value.into();
+        match slot {
+            Slot::METHOD => self.put(slot, fold(value, u8::is_ascii_lowercase, str::to_ascii_uppercase)),
+            Slot::PATH => {
+                let normal = match value {
+                    Cow::Borrowed(text) => path::normalize(text),
+                    Cow::Owned(text) => Cow::Owned(path::normalize(&text).into_owned()),
+                };
+                self.put(slot, normal);
+            }
+            Slot::HOST => self.put(slot, host(fold(value, u8::is_ascii_uppercase, str::to_ascii_lowercase))),
+            Slot::IP => match address::parse(&value) {
+                Some(address) => self.set_address(address),
+                None => self.put(slot, value),
+            },
+            _ => self.put(slot, value),
+        }
+    }
+
+    pub(super) fn set_address(&mut self, address: IpAddr) {
+        self.address = Some(address);
+        self.put(Slot::IP, Cow::Owned(address.to_string()));
+    }
+
+    pub(super) fn put(&mut self, slot: Slot, value: Cow<'a, str>) {
+        self.values[usize::from(slot.0)] = Some(value).filter(|value| !value.is_empty());
+    }
+}
+
+fn fold<'a>(text: Cow<'a, str>, is_other: impl Fn(&u8) -> bool, change: impl Fn(&str) -> String) -> Cow<'a, str> {
+    if text.bytes().any(|byte| is_other(&byte)) { Cow::Owned(change(&text)) } else { text }
+}
+
+/// A host without its port and without the dot at its end.
+fn host(text: Cow<'_, str>) -> Cow<'_, str> {
+    let bare = match text.rsplit_once(':') {
+        Some((bare, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) && !(bare.contains(':') && !bare.ends_with(']')) => {
+            bare
+        }
+        _ => &text,
+    };
+    let bare = bare.strip_suffix('.').unwrap_or(bare);
+    if bare.len() == text.len() { text } else { Cow::Owned(bare.to_owned()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn seen(name: &str, value: &str) -> Option<String> {
+        let names = Names::default();
+        let mut request = Request::new(&names);
+        request.set(name, value);
+        request.facts().next().map(|(_, value)| value.to_owned())
+    }
+
+    #[test]
+    fn facts_are_brought_to_one_spelling() {
+        let table = [
+            ("method", "post", "POST"),
+            ("host", "API.Example.com:8443", "api.example.com"),
+            ("host", "example.com.", "example.com"),
+            ("host", "[2001:db8::1]:80", "[2001:db8::1]"),
+            ("host", "2001:db8::1", "2001:db8::1"),
+            ("path", "//a/./b?c", "/a/b"),
+            ("ip", "::ffff:192.0.2.1", "192.0.2.1"),
+            ("ip", "unix", "unix"),
+        ];
+        for (name, value, expected) in table {
+            assert_eq!(seen(name, value).as_deref(), Some(expected), "{name}={value}");
+        }
+    }
+
+    #[test]
+    fn what_nobody_asks_for_is_dropped() {
+        assert_eq!(seen("header:x-nobody", "1"), None);
+        assert_eq!(seen("anything", "1"), None);
+        assert_eq!(seen("client", ""), None, "an empty value is no value");
+    }
+
+    #[test]
+    fn headers_are_found_in_any_case() {
+        let mut names = Names::default();
+        let slot = names.slot("header:X-Plan");
+        let mut request = Request::new(&names);
+        request.set_header("x-PLAN", "pro");
+        assert_eq!(request.get(slot), Some("pro"));
+    }
+}

@@ -1,0 +1,238 @@
+//! Decisions on whole requests, by rules.
+
+use std::sync::Arc;
+use std::sync::LazyLock;
+use std::sync::atomic::Ordering;
+
+use smallvec::SmallVec;
+use tidegate_core::decision::Verdict;
+use tidegate_core::meter::Ask;
+use tidegate_core::quota::UNITS_MAX;
+use tidegate_core::rules::explain::Outcome;
+use tidegate_core::rules::identity::Claims;
+use tidegate_core::rules::rule_set::ROLLOUT_ALL;
+use tidegate_core::rules::spec::Mode;
+use tidegate_core::rules::{Matches, Request, Rule};
+use tidegate_core::time::Ticks;
+use tidegate_store::digest::{Digest, Digester};
+use tidegate_store::store::{Charge, Part};
+
+use super::{CheckOptions, Engine, UsageError, charge, random_id};
+use crate::decision::{Asked, Charged, Decision, Origin, Requested};
+use crate::jwt::Jwt;
+use crate::plan::{Plan, Rules};
+
+/// Which keys a partial rollout enforces must not depend on a secret that each process makes up: it is the same everywhere and for ever.
+static ROLLOUT: LazyLock<Digester> = LazyLock::new(|| Digester::new(*b"tidegate/rollout"));
+
+/// The facts about a request, wherever the caller has them.
+pub trait Facts {
+    /// States them.
+    fn state<'a>(&'a self, request: &mut Request<'a>);
+}
+
+/// What became of one rule, and why.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Explained {
+    /// The rule.
+    pub rule: Arc<str>,
+    /// What became of it.
+    pub outcome: Outcome,
+    /// Whether it is enforced for this key.
+    pub is_enforced: bool,
+    /// The name of the plan that applies.
+    pub plan: String,
+    /// Its quotas.
+    pub quotas: Vec<String>,
+}
+
+impl Engine {
+    /// Takes from the quotas of all rules that apply, if it fits into all, otherwise takes nothing. Without `cost` each rule says what it costs.
+    ///
+    /// # Errors
+    /// See [`UsageError`]. A denial is not an error, and neither is a store that cannot answer.
+    pub fn check_request(&self, facts: &impl Facts, cost: Option<u64>, options: CheckOptions) -> Result<Decision, UsageError> {
+        // Read before anything is charged: a reset in between must void the receipt.
+        let resets = self.resets.load(Ordering::SeqCst);
+        let plan = self.plan();
+        let requested = self.ask(&plan, facts, cost)?;
+        let lease = plan.lease_ttl_ns().map(|_| options.lease.unwrap_or_else(random_id));
+        let max_delay = options.max_delay.unwrap_or(Ticks::MAX);
+        let outcome = Self::with_requested(&plan, &requested, lease, max_delay, |charges| match charges {
+            [] => Ok(Verdict::default()),
+            charges => self.store.check(charges),
+        });
+        let cost = total(&requested, cost);
+        Ok(self.decision(plan, Origin::Check, Asked::Request(requested), cost, outcome).taken(resets, lease))
+    }
+
+    /// The same, but answers only whether it took.
+    ///
+    /// # Errors
+    /// See [`check_request`](Self::check_request).
+    pub fn allow_request(&self, facts: &impl Facts, cost: Option<u64>) -> Result<bool, UsageError> {
+        let plan = self.plan();
+        let requested = self.ask(&plan, facts, cost)?;
+        let lease = plan.lease_ttl_ns().map(|_| random_id());
+        let outcome = Self::with_requested(&plan, &requested, lease, Ticks::MAX, |charges| match charges {
+            [] => Ok(true),
+            charges => self.store.allow(charges),
+        });
+        Ok(outcome.unwrap_or_else(|error| self.without_store(&plan, &Asked::Request(requested), &error).is_allowed()))
+    }
+
+    /// Answers what `check_request` would, and changes nothing.
+    ///
+    /// # Errors
+    /// See [`check_request`](Self::check_request).
+    pub fn peek_request(&self, facts: &impl Facts, cost: Option<u64>) -> Result<Decision, UsageError> {
+        let plan = self.plan();
+        let requested = self.ask(&plan, facts, cost)?;
+        let outcome = Self::with_requested(&plan, &requested, None, Ticks::MAX, |charges| self.store.peek(charges));
+        let cost = total(&requested, cost);
+        Ok(self.decision(plan, Origin::Peek, Asked::Request(requested), cost, outcome))
+    }
+
+    /// Takes `cost` without asking, up to each quota's `max_debt`.
+    ///
+    /// # Errors
+    /// See [`check_request`](Self::check_request).
+    pub fn debit_request(&self, facts: &impl Facts, cost: u64) -> Result<Decision, UsageError> {
+        let plan = self.plan();
+        let requested = self.ask(&plan, facts, Some(cost))?;
+        Ok(self.debit_requested(plan, requested, cost))
+    }
+
+    /// Forgets what is known of a request's keys under the rules that apply; `false` when nothing was.
+    ///
+    /// # Errors
+    /// See [`reset`](Self::reset).
+    pub fn reset_request(&self, facts: &impl Facts) -> Result<bool, UsageError> {
+        let plan = self.plan();
+        let requested = self.ask(&plan, facts, Some(0))?;
+        self.resets.fetch_add(1, Ordering::SeqCst);
+        let forgotten = Self::with_requested(&plan, &requested, None, Ticks::MAX, |charges| {
+            charges.iter().filter(|charge| self.store.reset(charge).unwrap_or(false)).count()
+        });
+        Ok(forgotten > 0)
+    }
+
+    /// What the rules make of a request, rule by rule, and the facts as they see them.
+    ///
+    /// # Errors
+    /// See [`check_request`](Self::check_request).
+    pub fn explain(&self, facts: &impl Facts) -> Result<(Vec<(String, String)>, Vec<Explained>), UsageError> {
+        let plan = self.plan();
+        let rules = plan.rules().ok_or(UsageError::NoRules)?;
+        let request = self.request(rules, facts);
+        let outcomes = rules.set.explain(&request);
+        let explained = rules.set.rules().iter().zip(outcomes).map(|(rule, outcome)| {
+            let (plan, is_enforced) = match &outcome {
+                Outcome::Applies { found, bytes, .. } => (&rule.plans[found.plan], is_enforced(rule, bytes)),
+                _ => (&rule.plans[0], rule.mode == Mode::Enforce),
+            };
+            Explained {
+                rule: Arc::clone(&rule.name),
+                is_enforced,
+                plan: plan.name.to_string(),
+                quotas: plan.quotas.iter().map(ToString::to_string).collect(),
+                outcome,
+            }
+        });
+        let seen = request.facts().map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
+        Ok((seen, explained.collect()))
+    }
+
+    /// Debits what a decision charged, once more.
+    pub(super) fn debit_again(&self, decision: &Decision, requested: &Requested, cost: u64) -> Decision {
+        let plan = Arc::clone(&decision.plan);
+        let charged = requested.charged.iter().map(|charged| Charged { cost, ..*charged }).collect();
+        self.debit_requested(plan, Box::new(Requested { rules: requested.rules.clone(), charged }), cost)
+    }
+
+    fn debit_requested(&self, plan: Arc<Plan>, requested: Box<Requested>, cost: u64) -> Decision {
+        let outcome = Self::with_requested(&plan, &requested, None, Ticks::MAX, |charges| self.store.debit(charges));
+        self.decision(plan, Origin::Debit, Asked::Request(requested), cost, outcome)
+    }
+
+    /// What the rules in force ask of a request.
+    fn ask(&self, plan: &Plan, facts: &impl Facts, cost: Option<u64>) -> Result<Box<Requested>, UsageError> {
+        let rules = plan.rules().ok_or(UsageError::NoRules)?;
+        if let Some(cost) = cost.filter(|&cost| cost > UNITS_MAX) {
+            return Err(UsageError::CostTooLarge { cost });
+        }
+        let matches = rules.set.matches(&self.request(rules, facts), cost);
+        Ok(Box::new(self.requested(plan, rules, &matches)))
+    }
+
+    fn request<'a>(&self, rules: &'a Rules, facts: &'a impl Facts) -> Request<'a> {
+        let mut request = rules.set.request();
+        facts.state(&mut request);
+        let claims = ClaimsNow { jwt: rules.jwt.as_ref(), engine: self };
+        rules.set.identity().resolve(&mut request, &claims);
+        request
+    }
+
+    fn requested(&self, plan: &Plan, rules: &Rules, matches: &Matches) -> Requested {
+        let keys: SmallVec<[Digest; 2]> = matches.keys.iter().map(|(_, bytes)| self.digester.digest(bytes)).collect();
+        let mut requested = Requested::default();
+        for (number, found) in (1..).zip(&matches.rules) {
+            requested.rules.push(found.rule);
+            let rule = &rules.set.rules()[found.rule];
+            let set = rules.set_of(found.rule, found.plan);
+            let part = if is_enforced(rule, &matches.keys[found.key].1) { Part::Enforced } else { Part::Shadow(number) };
+            let charged = |quota| Charged { rule: found.rule, set, quota, key: keys[found.key], cost: found.cost, part };
+            requested.charged.extend((0..plan.sets()[set].quotas.len()).map(charged));
+        }
+        requested
+    }
+
+    /// Calls `act` with the charges of a request.
+    fn with_requested<R>(
+        plan: &Plan,
+        requested: &Requested,
+        lease: Option<u128>,
+        max_delay: Ticks,
+        act: impl FnOnce(&[Charge<'_>]) -> R,
+    ) -> R {
+        let charges: SmallVec<[Charge<'_>; 4]> = requested
+            .charged
+            .iter()
+            .map(|&Charged { set, quota, key, cost, part, .. }| Charge {
+                part,
+                ..charge(&plan.sets()[set].quotas[quota], key, Ask { cost, lease, max_delay })
+            })
+            .collect();
+        act(&charges)
+    }
+}
+
+/// Whether a rule decides for a key, or only says what it would have said.
+fn is_enforced(rule: &Rule, key: &[u8]) -> bool {
+    rule.mode == Mode::Enforce && (rule.rollout >= ROLLOUT_ALL || rollout_place(rule, key) < u64::from(rule.rollout))
+}
+
+/// The place of a key in the rollout of a rule, of [`ROLLOUT_ALL`].
+fn rollout_place(rule: &Rule, key: &[u8]) -> u64 {
+    let place = ROLLOUT.digest(rule.name.as_bytes()) ^ ROLLOUT.digest(key);
+    place.0[0] % u64::from(ROLLOUT_ALL)
+}
+
+/// The cost of a request as a whole: what was asked for, or the most that any rule charges.
+fn total(requested: &Requested, cost: Option<u64>) -> u64 {
+    cost.unwrap_or_else(|| requested.charged.iter().map(|charged| charged.cost).max().unwrap_or(1))
+}
+
+/// Claims that hold at the store's time.
+struct ClaimsNow<'a> {
+    jwt: Option<&'a Jwt>,
+    engine: &'a Engine,
+}
+
+impl Claims for ClaimsNow<'_> {
+    fn claim(&self, header: &str, name: &str) -> Option<String> {
+        let jwt = self.jwt?;
+        let store = &self.engine.store;
+        jwt.claim(header, name, store.now().saturating_mul(store.tick().nanos()) / 1_000_000_000)
+    }
+}

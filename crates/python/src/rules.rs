@@ -1,0 +1,232 @@
+//! The class behind `tidegate.RuleLimiter`.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyList};
+use tidegate_core::rules::RuleSetSpec;
+use tidegate_core::rules::condition;
+use tidegate_core::rules::explain::Outcome;
+use tidegate_engine::engine as rust;
+
+use crate::config;
+use crate::convert::seconds;
+use crate::decision::Decision;
+use crate::errors::{from_document, from_load, from_usage, usage};
+use crate::facts::PyFacts;
+use crate::stats::Stats;
+
+/// Rules and counters behind a `RuleLimiter`.
+#[pyclass(frozen, subclass, module = "tidegate._native")]
+pub(crate) struct RuleEngine {
+    engine: rust::Engine,
+    is_closed: AtomicBool,
+}
+
+/// What is wrong with a regular expression; `None` if nothing is.
+#[pyfunction]
+pub(crate) fn check_regex(pattern: &str) -> Option<String> {
+    condition::check_regex(pattern)
+}
+
+#[pymethods]
+impl RuleEngine {
+    #[new]
+    #[pyo3(signature = (rules, options))]
+    fn new(py: Python<'_>, rules: &str, options: &Bound<'_, PyAny>) -> PyResult<Self> {
+        let options = config::options(options)?;
+        let secret = rust::random_id().to_le_bytes();
+        let build = || {
+            let source = serde_json::from_str::<RuleSetSpec>(rules).map_err(Problem::Document)?;
+            rust::Engine::new(source, options.store, secret, options.on_store_error).map_err(Problem::Load)
+        };
+        let engine = py.detach(build).map_err(Problem::into_python)?;
+        Ok(Self { engine, is_closed: AtomicBool::new(false) })
+    }
+
+    /// Takes from the quotas of all rules that apply, if it fits into all of them, otherwise takes nothing.
+    #[pyo3(signature = (attributes, cost = None, *, lease = None, max_delay = None))]
+    fn check(
+        &self,
+        attributes: &Bound<'_, PyAny>,
+        cost: Option<&Bound<'_, PyAny>>,
+        lease: Option<&str>,
+        max_delay: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<Decision> {
+        let lease = lease.map(crate::convert::lease).transpose()?;
+        let max_delay = max_delay.map(crate::convert::delay).transpose()?;
+        let options = rust::CheckOptions { lease, max_delay };
+        self.with(attributes, cost, |engine, facts, cost| engine.check_request(facts, cost, options)).map(wrap)
+    }
+
+    /// The fast path of `check`: takes the same, and answers only whether it did.
+    #[pyo3(signature = (attributes, cost = None))]
+    fn allow(&self, attributes: &Bound<'_, PyAny>, cost: Option<&Bound<'_, PyAny>>) -> PyResult<bool> {
+        self.with(attributes, cost, rust::Engine::allow_request)
+    }
+
+    /// Answers what `check` would answer, and changes nothing.
+    #[pyo3(signature = (attributes, cost = None))]
+    fn peek(&self, attributes: &Bound<'_, PyAny>, cost: Option<&Bound<'_, PyAny>>) -> PyResult<Decision> {
+        self.with(attributes, cost, rust::Engine::peek_request).map(wrap)
+    }
+
+    /// Takes `cost` without asking, for work whose price is known only afterwards. May overdraw by `max_debt`.
+    #[pyo3(signature = (attributes, cost))]
+    fn debit(&self, attributes: &Bound<'_, PyAny>, cost: &Bound<'_, PyAny>) -> PyResult<Decision> {
+        self.with(attributes, Some(cost), |engine, facts, cost| engine.debit_request(facts, cost.unwrap_or(1))).map(wrap)
+    }
+
+    /// Forgets the keys of a request under the rules that apply: they are at full credit again.
+    #[pyo3(signature = (attributes))]
+    fn reset(&self, attributes: &Bound<'_, PyAny>) -> PyResult<bool> {
+        self.with(attributes, None, |engine, facts, _| engine.reset_request(facts))
+    }
+
+    /// Gives back what a decision took, as far as it still counts.
+    #[pyo3(signature = (decision, cost = None))]
+    fn refund(&self, decision: &Bound<'_, Decision>, cost: Option<&Bound<'_, PyAny>>) -> PyResult<u64> {
+        let units = cost.map(|units| crate::convert::cost(Some(units))).transpose()?;
+        self.open()?.refund_decision(&decision.get().decision, units).map_err(|error| from_usage(&error))
+    }
+
+    /// Corrects a reservation to its true cost: refunds what was too much, debits what was missing. Once per decision.
+    #[pyo3(signature = (decision, cost))]
+    fn settle(&self, decision: &Bound<'_, Decision>, cost: &Bound<'_, PyAny>) -> PyResult<Decision> {
+        let units = crate::convert::cost(Some(cost))?;
+        self.open()?.settle_decision(&decision.get().decision, units).map(wrap).map_err(|error| from_usage(&error))
+    }
+
+    /// Extends the slots that a decision holds.
+    #[pyo3(signature = (decision))]
+    fn renew(&self, decision: &Bound<'_, Decision>) -> PyResult<bool> {
+        self.open()?.renew_decision(&decision.get().decision).map_err(|error| from_usage(&error))
+    }
+
+    /// Gives the slots back that a decision holds.
+    #[pyo3(signature = (decision))]
+    fn release(&self, decision: &Bound<'_, Decision>) -> PyResult<bool> {
+        self.open()?.release_decision(&decision.get().decision).map_err(|error| from_usage(&error))
+    }
+
+    /// Replaces the rules for all following decisions, atomically.
+    #[pyo3(signature = (rules, transition))]
+    fn load(&self, py: Python<'_>, rules: &str, transition: &str) -> PyResult<u64> {
+        let (engine, transition) = (self.open()?, config::transition(transition)?);
+        let load = || {
+            engine.load(serde_json::from_str::<RuleSetSpec>(rules).map_err(Problem::Document)?, transition).map_err(Problem::Load)
+        };
+        py.detach(load).map_err(Problem::into_python)
+    }
+
+    /// What the rules make of a request, rule by rule.
+    #[pyo3(signature = (attributes))]
+    fn explain<'py>(&self, attributes: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyDict>> {
+        let py = attributes.py();
+        let (facts, explained) = self.with(attributes, None, |engine, facts, _| engine.explain(facts))?;
+        let rules = explained.iter().map(|rule| rule_to_dict(py, rule)).collect::<PyResult<Vec<_>>>()?;
+        let seen = PyDict::new(py);
+        for (name, value) in facts {
+            seen.set_item(name, value)?;
+        }
+        let explanation = PyDict::new(py);
+        explanation.set_item("attributes", seen)?;
+        explanation.set_item("rules", PyList::new(py, rules)?)?;
+        Ok(explanation)
+    }
+
+    /// Counters since the limiter was made.
+    fn stats(&self) -> PyResult<Stats> {
+        Ok(Stats { stats: self.open()?.stats() })
+    }
+
+    /// Frees the counters. Every later call but `close` raises `UsageError`.
+    fn close(&self) {
+        self.is_closed.store(true, Ordering::SeqCst);
+        self.engine.clear();
+    }
+
+    /// Whether `close` was called.
+    #[getter]
+    fn closed(&self) -> bool {
+        self.is_closed.load(Ordering::SeqCst)
+    }
+
+    /// The shortest lease of the `concurrent` quotas in seconds; `None` without one.
+    #[getter]
+    fn lease_ttl(&self) -> Option<f64> {
+        self.engine.plan().lease_ttl_ns().map(seconds)
+    }
+
+    /// The generation of the rules in force: 1 at first, one more with each `load`.
+    #[getter]
+    fn generation(&self) -> u64 {
+        self.engine.plan().generation()
+    }
+}
+
+impl RuleEngine {
+    /// Calls the engine with checked arguments, unless it was closed.
+    fn with<'py, R>(
+        &self,
+        attributes: &Bound<'py, PyAny>,
+        units: Option<&Bound<'_, PyAny>>,
+        call: impl FnOnce(&rust::Engine, &PyFacts<'py>, Option<u64>) -> Result<R, rust::UsageError>,
+    ) -> PyResult<R> {
+        let engine = self.open()?;
+        let units = units.map(|units| crate::convert::cost(Some(units))).transpose()?;
+        let facts = PyFacts::new(attributes)?;
+        call(engine, &facts, units).map_err(|error| from_usage(&error))
+    }
+
+    pub(crate) fn open(&self) -> PyResult<&rust::Engine> {
+        if self.is_closed.load(Ordering::Relaxed) {
+            Err(usage("the limiter was closed; make a new one"))
+        } else {
+            Ok(&self.engine)
+        }
+    }
+}
+
+/// What can be wrong with rules that are loaded while the GIL is not held.
+enum Problem {
+    Document(serde_json::Error),
+    Load(tidegate_engine::plan::LoadError),
+}
+
+impl Problem {
+    #[allow(clippy::needless_pass_by_value, reason = "the shape that map_err wants")]
+    fn into_python(self) -> PyErr {
+        match self {
+            Self::Document(error) => from_document(&error),
+            Self::Load(error) => from_load(&error),
+        }
+    }
+}
+
+fn wrap(decision: tidegate_engine::decision::Decision) -> Decision {
+    Decision { decision }
+}
+
+fn rule_to_dict<'py>(py: Python<'py>, explained: &rust::Explained) -> PyResult<Bound<'py, PyDict>> {
+    let entry = PyDict::new(py);
+    entry.set_item("rule", &*explained.rule)?;
+    let (outcome, why) = match &explained.outcome {
+        Outcome::Applies { found, key, .. } => {
+            entry.set_item("key", key)?;
+            entry.set_item("cost", found.cost)?;
+            ("applies", String::new())
+        }
+        Outcome::Off => ("off", "its mode is off".to_owned()),
+        Outcome::NoMatch { attribute, found: Some(found) } => ("no_match", format!("{attribute} is {found:?}")),
+        Outcome::NoMatch { attribute, found: None } => ("no_match", format!("the request has no {attribute}")),
+        Outcome::NoKey { attribute } => ("no_key", format!("the request has no {attribute} to count by")),
+        Outcome::Stopped { by } => ("stopped", format!("the rule {by} before it stops")),
+    };
+    entry.set_item("outcome", outcome)?;
+    entry.set_item("why", why)?;
+    entry.set_item("mode", if explained.is_enforced { "enforce" } else { "shadow" })?;
+    entry.set_item("plan", &explained.plan)?;
+    entry.set_item("quotas", &explained.quotas)?;
+    Ok(entry)
+}
