@@ -11,7 +11,9 @@ limiter = Limiter("3/second, 5/minute", clock=clock)
 for second in range(3):
     for _ in range(4):
         decision = limiter.check("user:42")
-        answer = "allowed" if decision else f"denied by {decision.quota.quota}, retry after {decision.retry_after:g} s"
+        binding = decision.quota
+        assert binding is not None  # only a request to which no rule applies has none
+        answer = "allowed" if decision else f"denied by {binding.quota}, retry after {decision.retry_after:g} s"
         left = ", ".join(f"{status.quota}: {status.remaining} left" for status in decision.quotas)
         print(f"t={second} s  {answer:40} ({left})")
     clock.advance(1)

@@ -18,7 +18,7 @@ def test_all_is_exactly_what_is_public() -> None:
     """Nothing public is left out of `__all__`, and nothing in it is missing."""
     public = {name for name, value in vars(tidegate).items() if not name.startswith("_") and not isinstance(value, ModuleType)}
 
-    assert public | {"__version__", "errors"} == set(tidegate.__all__)
+    assert public | {"RuleLimiter", "__version__", "errors"} == set(tidegate.__all__)
 
 
 def test_every_exception_is_exported() -> None:
@@ -28,7 +28,7 @@ def test_every_exception_is_exported() -> None:
     assert classes == set(errors.__all__)
 
 
-@pytest.mark.parametrize("name", ["Limiter", "Quota", "errors", "limit"])
+@pytest.mark.parametrize("name", ["Limiter", "Quota", "RuleLimiter", "errors", "limit"])
 def test_exports_are_documented(name: str) -> None:
     """Every name that is written in Python explains itself; the stub does it for the compiled ones."""
     assert inspect.getdoc(getattr(tidegate, name))

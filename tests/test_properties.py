@@ -700,6 +700,7 @@ def test_several_quotas_give_one_answer(quotas: list[str], history: list[Step]) 
         assert (together.retry_after(), together.remaining()) == (decision.retry_after_ns, decision.remaining)
         assert max(answer.reset_after for answer in together.answers) == decision.reset_after_ns
         assert (max(answer.delay for answer in together.answers) if decision else 0) == decision.delay_ns
+        assert decision.quota is not None
         assert (binding, binding.limit) == (answer_of(decision.quota), decision.limit)
 
 

@@ -122,6 +122,7 @@ def test_the_only_quota_says_what_the_decision_says(table: dict[str, Any]) -> No
     for number, row in enumerate(table["rows"]):
         player.play(number, row)
     for decision in player.decisions.values():
+        assert decision.quota is not None
         assert (decision.allowed, fields(decision)) == (bool(decision), fields(decision.quota))
         assert [fields(decision)] == [fields(status) for status in decision.quotas]
 

@@ -5,9 +5,11 @@ Import names from `tidegate`; this module is private and only a few files of the
 """
 
 from collections.abc import Mapping
-from typing import Any, Self, final
+from typing import Any, Self, TypeAlias, final
 
 __version__: str
+
+_Attributes: TypeAlias = Mapping[str, str | int | Mapping[str, str] | None]
 
 @final
 class QuotaStatus:
@@ -23,6 +25,12 @@ class QuotaStatus:
     @property
     def quota(self) -> str:
         """The quota as canonical text, such as `100/minute burst 20`."""
+    @property
+    def rule(self) -> str | None:
+        """The rule that the quota belongs to; `None` without rules."""
+    @property
+    def mode(self) -> str:
+        """`enforce`, or `shadow` if it only says what it would have said."""
     @property
     def algorithm(self) -> str:
         """The algorithm that decided, such as `gcra`; `unlimited` where there is none."""
@@ -114,8 +122,21 @@ class Decision:
     def generation(self) -> int:
         """The generation of the quotas that decided: 1 at first, one more with each `load`."""
     @property
-    def quota(self) -> QuotaStatus:
-        """The binding quota: the one with the longest wait, or, when allowed, with the smallest share left."""
+    def quota(self) -> QuotaStatus | None:
+        """
+        The binding quota: the one with the longest wait, or, when allowed, with the smallest share left.
+
+        `None` only with rules, when no rule that is enforced applies.
+        """
+    @property
+    def rule(self) -> str | None:
+        """The rule of the binding quota; `None` without rules, or if none is enforced."""
+    @property
+    def rules(self) -> tuple[str, ...]:
+        """Names of the rules that apply to the request, in the order in which they were looked at."""
+    @property
+    def shadowed(self) -> tuple[str, ...]:
+        """Names of the rules in shadow that would have denied the request."""
     @property
     def quotas(self) -> tuple[QuotaStatus, ...]:
         """What each quota said, in the order in which they were given."""
@@ -291,6 +312,88 @@ class Engine:
     @property
     def lease_ttl(self) -> float | None:
         """The shortest lease of the `concurrent` quotas in seconds; `None` without one."""
+
+class RuleEngine:
+    """
+    Rules and counters behind a `RuleLimiter`.
+
+    Args:
+        rules: The rule set as JSON, as `tidegate.rules` writes it.
+        options: A mapping, as for `Engine`.
+    """
+
+    def __new__(cls, rules: str, options: Mapping[str, Any]) -> Self: ...
+    def check(
+        self, attributes: _Attributes, cost: int | None = None, *, lease: str | None = None, max_delay: float | None = None
+    ) -> Decision:
+        """
+        Takes from the quotas of all rules that apply, if it fits into all of them, otherwise takes nothing.
+
+        Args:
+            attributes: The facts about the request.
+            cost: How much; by default what each rule says.
+            lease: The id for `concurrent` quotas; one is made up when it is absent.
+            max_delay: The longest delay of a `leaky_bucket` in seconds that is of use.
+
+        Returns:
+            The decision; a request to which no rule applies is allowed.
+        """
+    def allow(self, attributes: _Attributes, cost: int | None = None) -> bool:
+        """The fast path of `check`: takes the same, and answers only whether it did."""
+    def peek(self, attributes: _Attributes, cost: int | None = None) -> Decision:
+        """Answers what `check` would answer, and changes nothing."""
+    def debit(self, attributes: _Attributes, cost: int) -> Decision:
+        """Takes `cost` without asking, for work whose price is known only afterwards. May overdraw by `max_debt`."""
+    def reset(self, attributes: _Attributes) -> bool:
+        """Forgets the keys of a request under the rules that apply: they are at full credit again."""
+    def refund(self, decision: Decision, cost: int | None = None) -> int:
+        """
+        Gives back what a decision took, as far as it still counts.
+
+        Where rules charged different costs, the first units go back to all of them, and the rest to those that were charged more.
+
+        Args:
+            decision: The decision.
+            cost: Units; by default all that are left.
+
+        Returns:
+            How many units were accepted.
+        """
+    def settle(self, decision: Decision, cost: int) -> Decision:
+        """Corrects a reservation to its true cost: refunds what was too much, debits what was missing. Once per decision."""
+    def renew(self, decision: Decision) -> bool:
+        """Extends the slots that a decision holds; false when it holds none, or lost one."""
+    def release(self, decision: Decision) -> bool:
+        """Gives the slots back that a decision holds; false when there were none any more."""
+    def load(self, rules: str, transition: str) -> int:
+        """Replaces the rules for all following decisions, atomically; returns the new generation."""
+    def explain(self, attributes: _Attributes) -> dict[str, Any]:
+        """
+        What the rules make of a request, rule by rule.
+
+        Args:
+            attributes: The facts about the request.
+
+        Returns:
+            `attributes`: the facts as the rules see them. `rules`: for each its `rule`, `outcome` (`applies`, `off`, `no_match`, `no_key`,
+            `stopped`), `why`, `mode`, `plan`, `quotas`, and if it applies its `key` and `cost`.
+        """
+    def stats(self) -> Stats:
+        """Counters since the limiter was made."""
+    def close(self) -> None:
+        """Frees the counters. Every later call but `close` raises `UsageError`."""
+    @property
+    def closed(self) -> bool:
+        """Whether `close` was called."""
+    @property
+    def lease_ttl(self) -> float | None:
+        """The shortest lease of the `concurrent` quotas in seconds; `None` without one."""
+    @property
+    def generation(self) -> int:
+        """The generation of the rules in force: 1 at first, one more with each `load`."""
+
+def check_regex(pattern: str) -> str | None:
+    """What is wrong with a regular expression; `None` if nothing is."""
 
 def parse_quotas(text: str) -> list[dict[str, Any]]:
     """

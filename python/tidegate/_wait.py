@@ -16,7 +16,8 @@ from tidegate.errors import Denied, UsageError
 if TYPE_CHECKING:
     from collections.abc import Generator
 
-    from tidegate import Decision, Limiter
+    from tidegate import Decision
+    from tidegate._gate import Gate
     from tidegate.testing import ManualClock
 
     Steps = Generator[int, None, Decision]
@@ -34,36 +35,30 @@ class Ask:
     What is asked of a limiter, and how long it may take.
 
     Args:
-        limiter: Who is asked.
-        key: Who is counted.
-        cost: How much.
+        gate: Who is asked, and for whom.
         lease: The id for `concurrent` quotas.
         timeout_ns: How long all of it may take; `None` is as long as it takes.
         is_patient: Whether to wait after a denial. The delay of an admitted request is waited for in any case.
     """
 
-    limiter: Limiter
-    key: str | bytes
-    cost: int = 1
+    gate: Gate
     lease: str | None = None
     timeout_ns: int | None = None
     is_patient: bool = True
 
     @classmethod
-    def with_timeout(cls, limiter: Limiter, key: str | bytes, cost: int, timeout: float | None) -> Ask:
+    def with_timeout(cls, gate: Gate, timeout: float | None) -> Ask:
         """
         As `slot` and `@limit` ask: without a timeout a denial is final.
 
         Args:
-            limiter: Who is asked.
-            key: Who is counted.
-            cost: How much.
+            gate: Who is asked, and for whom.
             timeout: Seconds.
 
         Returns:
             The question.
         """
-        return cls(limiter, key, cost, timeout_ns=timeout_to_ns(timeout), is_patient=timeout is not None)
+        return cls(gate, timeout_ns=timeout_to_ns(timeout), is_patient=timeout is not None)
 
 
 def timeout_to_ns(timeout: float | None) -> int | None:
@@ -128,7 +123,7 @@ def run(ask: Ask) -> Decision:
     Returns:
         The decision that admitted it, or the last denial.
     """
-    clock = ask.limiter.clock
+    clock = ask.gate.clock
     with closing(steps(ask, clock)) as pauses:
         try:
             while True:
@@ -148,7 +143,7 @@ async def run_async(ask: Ask) -> Decision:
     Returns:
         The decision that admitted it, or the last denial.
     """
-    clock = ask.limiter.clock
+    clock = ask.gate.clock
     with closing(steps(ask, clock)) as pauses:
         try:
             while True:
@@ -179,7 +174,7 @@ def steps(ask: Ask, clock: ManualClock | None) -> Steps:
     while True:
         left_ns = None if deadline_ns is None else max(0, deadline_ns - now_ns(clock))
         max_delay = None if left_ns is None else left_ns / 1e9
-        decision = ask.limiter.check(ask.key, ask.cost, lease=ask.lease, max_delay=max_delay)
+        decision = ask.gate.check(lease=ask.lease, max_delay=max_delay)
         if decision.allowed:
             yield from _delay(ask, decision)
             return decision
@@ -189,7 +184,7 @@ def steps(ask: Ask, clock: ManualClock | None) -> Steps:
         if decision.retry_is_hint:
             wait_ns = min(wait_ns, poll_ns) if left_ns is None else min(wait_ns, poll_ns, left_ns)
             poll_ns = min(2 * poll_ns, POLL_MAX_NS)
-        elif left_ns is not None and (wait_ns > left_ns or ask.limiter.peek(ask.key, ask.cost).allowed):
+        elif left_ns is not None and (wait_ns > left_ns or ask.gate.peek().allowed):
             # Waiting would be in vain. Either the wait is exact and ends after the deadline; or there is a place in a queue that starts
             # after it, and while the queue drains the deadline comes nearer just as fast.
             return decision
@@ -204,27 +199,27 @@ def _delay(ask: Ask, decision: Decision) -> Generator[int]:
     try:
         while delay_ns > 0:
             # A slot that is held while its request waits in the queue must not expire before it starts.
-            pause_ns = delay_ns if decision.lease is None else min(delay_ns, _renewal_ns(ask.limiter))
+            pause_ns = delay_ns if decision.lease is None else min(delay_ns, _renewal_ns(ask.gate))
             yield pause_ns
             delay_ns -= pause_ns
             if decision.lease is not None:
-                ask.limiter.renew(ask.key, decision)
+                ask.gate.renew(decision)
     except BaseException:
         _give_back(ask, decision)
         raise
 
 
-def _renewal_ns(limiter: Limiter) -> int:
-    return max(POLL_MIN_NS, round((limiter.lease_ttl or 1) * 1e9 / 3))
+def _renewal_ns(gate: Gate) -> int:
+    return max(POLL_MIN_NS, round((gate.lease_ttl or 1) * 1e9 / 3))
 
 
 def _give_back(ask: Ask, decision: Decision) -> None:
     # The limiter may have been closed while the caller waited, and then there is nothing to give back to.
     with suppress(UsageError):
-        ask.limiter.refund(ask.key, decision)
+        ask.gate.refund(decision)
     if decision.lease is not None:
         with suppress(UsageError):
-            ask.limiter.release(ask.key, decision)
+            ask.gate.release(decision)
 
 
 def _insist(decision: Decision) -> Decision:

@@ -9,6 +9,7 @@ import inspect
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Protocol, TypeAlias, TypeVar, cast, overload
 
+from tidegate._gate import KeyGate
 from tidegate._wait import Ask, admit, admit_async, timeout_to_ns
 from tidegate.errors import UsageError
 from tidegate.slot import Slot
@@ -114,7 +115,7 @@ def decorate(limiter: Limiter, *, key: Key | None, cost: Cost, timeout: float | 
 
         def ask(*args: P.args, **kwargs: P.kwargs) -> Ask:
             who = key(*args, **kwargs) if callable(key) else default if key is None else key
-            return Ask.with_timeout(limiter, who, cost(*args, **kwargs) if callable(cost) else cost, timeout)
+            return Ask.with_timeout(KeyGate(limiter, who, cost(*args, **kwargs) if callable(cost) else cost), timeout)
 
         wrapped = cast(Limited[P, R], _wrap(function, ask))
         wrapped.limiter = limiter
@@ -133,7 +134,7 @@ def _wrap(function: Callable[P, R], ask: Callable[P, Ask]) -> Callable[P, R]:
     @functools.wraps(function)
     def call(*args: P.args, **kwargs: P.kwargs) -> R:
         question = ask(*args, **kwargs)
-        if question.limiter.lease_ttl is None:
+        if question.gate.lease_ttl is None:
             admit(question)
             return function(*args, **kwargs)
         with Slot(question):
@@ -146,7 +147,7 @@ def _wrap_async(function: Callable[P, Awaitable[R]], ask: Callable[P, Ask]) -> C
     @functools.wraps(function)
     async def call(*args: P.args, **kwargs: P.kwargs) -> R:
         question = ask(*args, **kwargs)
-        if question.limiter.lease_ttl is None:
+        if question.gate.lease_ttl is None:
             await admit_async(question)
             return await function(*args, **kwargs)
         async with Slot(question):

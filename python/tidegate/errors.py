@@ -4,7 +4,8 @@ What can go wrong. A denial is not among it: `check` answers it, and only caller
 ```
 TidegateError
 ├─ ConfigError            what was configured cannot work; never retry
-│  └─ QuotaError          a quota: with a stable `code`, and a `hint`
+│  ├─ QuotaError          a quota: with a stable `code`, and a `hint`
+│  └─ RuleError           a file of rules: with all its `problems`
 ├─ StoreError             the store could not answer; `is_transient` says whether a retry can help
 │  ├─ StoreUnavailable    (transient)
 │  ├─ StoreTimeout        (transient)
@@ -27,11 +28,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from tidegate import Decision
+    from tidegate.rules import Problem
 
 __all__ = [
     "ConfigError",
     "Denied",
     "QuotaError",
+    "RuleError",
     "ServerError",
     "ShutdownTimeout",
     "StartupError",
@@ -83,6 +86,34 @@ class QuotaError(ConfigError):
         self.hint = hint
         self.text = text
         self.span = span
+
+
+class RuleError(ConfigError):
+    """
+    A file or a directory of rules that cannot be loaded.
+
+    Args:
+        message: Every problem, one after the other.
+        problems: The same, each with its code, its place and a hint. Warnings are among them.
+    """
+
+    def __init__(self, message: str, *, problems: tuple[Problem, ...] = ()) -> None:
+        super().__init__(message)
+        self.problems = problems
+
+    @classmethod
+    def from_problems(cls, problems: tuple[Problem, ...]) -> RuleError:
+        """
+        Tells several problems at once.
+
+        Args:
+            problems: The problems.
+
+        Returns:
+            The error.
+        """
+        count = "1 problem" if len(problems) == 1 else f"{len(problems)} problems"
+        return cls("\n".join((f"the rules cannot be loaded: {count}", *map(str, problems))), problems=problems)
 
 
 class StoreError(TidegateError):
@@ -181,9 +212,9 @@ def _rebuild(cls: type[TidegateError], args: tuple[Any, ...]) -> TidegateError:
 def _sentence(decision: Decision) -> str:
     if decision.degraded:
         return f"denied without the store: {decision.reason}"
-    quota, wait_ns = decision.quota, decision.retry_after_ns
+    wait_ns = decision.retry_after_ns
     if wait_ns is None:
-        return f"never: cost {decision.cost} is above the capacity {quota.limit}"
-    if decision.retry_is_hint:
-        return f"denied by {quota.quota}: room within {seconds(wait_ns)}"
-    return f"denied by {quota.quota}: retry after {seconds(wait_ns)}"
+        return f"never: cost {decision.cost} is above the capacity {decision.limit}"
+    text = decision.quota.quota if decision.quota else ""
+    by = f"{decision.rule} ({text})" if decision.rule else text
+    return f"denied by {by}: {'room within' if decision.retry_is_hint else 'retry after'} {seconds(wait_ns)}"

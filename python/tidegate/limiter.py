@@ -8,10 +8,12 @@ import os
 import threading
 from typing import TYPE_CHECKING, Literal, Self
 
-from tidegate._native import Engine, ManualClock
+from tidegate._gate import KeyGate
+from tidegate._native import Engine
+from tidegate._options import engine_options
 from tidegate._wait import Ask, run, run_async, timeout_to_ns
 from tidegate.decorator import decorate
-from tidegate.errors import ConfigError, Denied, UsageError
+from tidegate.errors import Denied
 from tidegate.quota import parameters, quotas_of
 from tidegate.slot import Slot, require_slots
 
@@ -20,9 +22,11 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import ParamSpec, TypeVar
 
-    from tidegate._native import Decision
+    from tidegate._native import Decision, ManualClock
     from tidegate.decorator import Cost, Key, Limited
     from tidegate.quota import Quota, Quotas
+    from tidegate.rule_limiter import RuleLimiter
+    from tidegate.rules import RuleSet
 
     P = ParamSpec("P")
     R = TypeVar("R")
@@ -74,16 +78,47 @@ class Limiter(Engine):
         """
         Builds the limiter; see the class.
         """
-        _require_memory(store)
-        if clock is not None and not isinstance(clock, ManualClock):
-            raise UsageError(f"the clock is a ManualClock, not {type(clock).__name__}")
-        if type(max_keys) is not int or not 1 <= max_keys < 2**63:
-            raise UsageError("max_keys is a whole number from 1 up")
+        options = engine_options(store=store, max_keys=max_keys, clock=clock, on_store_error=on_store_error)
         found = quotas_of(quotas)
-        options = {"store": store, "max_keys": max_keys, "clock": clock, "on_store_error": on_store_error}
         self = super().__new__(cls, [parameters(quota) for quota in found], options)
         self._clock, self._quotas = clock, found
         return self
+
+    @staticmethod
+    def from_rules(  # noqa: PLR0913  # all but the first are named at the call
+        source: str | os.PathLike[str] | RuleSet,
+        *,
+        store: str = "memory://",
+        max_keys: int = 10_000_000,
+        clock: ManualClock | None = None,
+        on_store_error: Literal["deny", "allow"] = "deny",
+        watch: bool = False,
+    ) -> RuleLimiter:
+        """
+        Makes a limiter that decides by rules on whole requests.
+
+        ```python
+        limiter = Limiter.from_rules("rules.yaml")
+        decision = limiter.check({"method": "POST", "path": "/orders", "client": "abc"})
+        ```
+
+        Args:
+            source: A rule file, a directory of them, or a rule set that was loaded before.
+            store: As for the class.
+            max_keys: As for the class.
+            clock: As for the class.
+            on_store_error: As for the class; a rule can say otherwise.
+            watch: Whether changes of the files come into force by themselves.
+
+        Returns:
+            The limiter.
+
+        Raises:
+            RuleError: The rules are wrong, with all problems that were found.
+        """
+        from tidegate.rule_limiter import RuleLimiter  # noqa: PLC0415  # needs pydantic and a YAML parser, which keys do not
+
+        return RuleLimiter(source, store=store, max_keys=max_keys, clock=clock, on_store_error=on_store_error, watch=watch)
 
     @property
     def quotas(self) -> tuple[Quota, ...]:
@@ -163,13 +198,13 @@ class Limiter(Engine):
         Returns:
             The decision that admitted it, or the denial.
         """
-        return run(Ask(self, key, cost, timeout_ns=timeout_to_ns(timeout)))
+        return run(Ask(KeyGate(self, key, cost), timeout_ns=timeout_to_ns(timeout)))
 
     async def wait_async(self, key: str | bytes, cost: int = 1, *, timeout: float | None = None) -> Decision:
         """
         As `wait`, while other tasks run. Cancelling it during the delay of a `leaky_bucket` gives the place back.
         """
-        return await run_async(Ask(self, key, cost, timeout_ns=timeout_to_ns(timeout)))
+        return await run_async(Ask(KeyGate(self, key, cost), timeout_ns=timeout_to_ns(timeout)))
 
     def slot(self, key: str | bytes, cost: int = 1, *, timeout: float | None = None) -> Slot:
         """
@@ -186,8 +221,9 @@ class Limiter(Engine):
         Raises:
             UsageError: There is no `concurrent` quota.
         """
-        require_slots(self)
-        return Slot(Ask.with_timeout(self, key, cost, timeout))
+        gate = KeyGate(self, key, cost)
+        require_slots(gate)
+        return Slot(Ask.with_timeout(gate, timeout))
 
     def limit(self, *, key: Key | None = None, cost: Cost = 1, timeout: float | None = None) -> Callable[[Callable[P, R]], Limited[P, R]]:
         """
@@ -291,16 +327,3 @@ def _unlock() -> None:
 
 
 os.register_at_fork(after_in_child=_unlock)
-
-
-def _require_memory(store: str) -> None:
-    if not isinstance(store, str):
-        raise UsageError(f"the store is a text such as memory://, not {type(store).__name__}")
-    # Only the scheme is shown: the rest of an address may hold a password.
-    scheme, separator, rest = store.partition("://")
-    if not separator:
-        raise ConfigError("the store is no address: write memory://")
-    if scheme != "memory":
-        raise ConfigError(f"the store {scheme:.20}:// is not available in this version: write memory://")
-    if rest:
-        raise ConfigError("the memory store takes no address: write memory://")

@@ -17,7 +17,8 @@ from tidegate.errors import UsageError
 if TYPE_CHECKING:
     from types import TracebackType
 
-    from tidegate import Decision, Limiter
+    from tidegate import Decision
+    from tidegate._gate import Gate
 
 
 class Slot:
@@ -31,7 +32,7 @@ class Slot:
     (`decision.degraded`) runs without holding one.
 
     Args:
-        ask: Which limiter, key, cost and timeout.
+        ask: Who is asked, for whom, and for how long.
     """
 
     def __init__(self, ask: Ask) -> None:
@@ -39,7 +40,7 @@ class Slot:
         self._decision: Decision | None = None
         self._lease: str | None = None
         self._is_lost = False
-        self._finalizer: weakref.finalize[[Limiter, str | bytes, str], Slot] | None = None
+        self._finalizer: weakref.finalize[[Gate, Decision], Slot] | None = None
 
     @property
     def decision(self) -> Decision:
@@ -70,11 +71,11 @@ class Slot:
         Returns:
             False when it is not held any more.
         """
-        lease = self._lease
-        if lease is None or self._is_lost:
+        lease, decision = self._lease, self._decision
+        if lease is None or decision is None or self._is_lost:
             return False
         with suppress(UsageError):
-            if self._ask.limiter.renew(self._ask.key, lease):
+            if self._ask.gate.renew(decision):
                 return True
         # A slot given back while the renewal was under way is gone too, but not lost.
         if self._lease == lease:
@@ -112,7 +113,7 @@ class Slot:
     def _prepare(self) -> Ask:
         if self._lease is not None:
             raise UsageError("the slot is held already: ask the limiter for another one")
-        require_slots(self._ask.limiter)
+        require_slots(self._ask.gate)
         # Made here and not by the store, so that a call repeated after an error takes the same slot and not a second one.
         return replace(self._ask, lease=secrets.token_hex(16))
 
@@ -124,28 +125,28 @@ class Slot:
             return self
         # For slots that are dropped without being left, such as one entered by hand. A forked child has a copy of the counters together
         # with the copy of the slot, so its finalizer gives back the copy and never the parent's slot. At exit the counters go as well.
-        self._finalizer = weakref.finalize(self, _give_back, ask.limiter, ask.key, lease)
+        self._finalizer = weakref.finalize(self, _give_back, ask.gate, decision)
         self._finalizer.atexit = False
-        if ask.limiter.clock is None:
-            RENEWER.add(self, lease, round((ask.limiter.lease_ttl or 1) * 1e9 / 3))
+        if ask.gate.clock is None:
+            RENEWER.add(self, lease, round((ask.gate.lease_ttl or 1) * 1e9 / 3))
         return self
 
 
-def require_slots(limiter: Limiter) -> None:
+def require_slots(gate: Gate) -> None:
     """
     Refuses a limiter that has no slots to give.
 
     Args:
-        limiter: The limiter.
+        gate: Who is asked.
 
     Raises:
         UsageError: It has no `concurrent` quota.
     """
-    if limiter.lease_ttl is None:
+    if gate.lease_ttl is None:
         raise UsageError('slots need a concurrent quota, such as Limiter("20 concurrent"); for other quotas use check')
 
 
-def _give_back(limiter: Limiter, key: str | bytes, lease: str) -> None:
+def _give_back(gate: Gate, decision: Decision) -> None:
     # A limiter that was closed in the meantime has no slots to take back, and leaving a block is no time to complain about it.
     with suppress(UsageError):
-        limiter.release(key, lease)
+        gate.release(decision)

@@ -30,7 +30,7 @@ def decisions() -> None:
     assert_type(decision.allowed, bool)
     assert_type(decision.remaining, int | None)
     assert_type(decision.retry_after, float | None)
-    assert_type(decision.quota, QuotaStatus)
+    assert_type(decision.quota, QuotaStatus | None)
     assert_type(decision.quotas, tuple[QuotaStatus, ...])
     assert_type(decision.headers(), dict[str, str])
     assert_type(limiter.allow(b"user:42"), bool)

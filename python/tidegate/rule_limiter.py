@@ -1,0 +1,288 @@
+"""
+A limiter that decides by rules on whole requests.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Literal, Self, TypeAlias
+
+from tidegate import rules
+from tidegate._gate import RequestGate
+from tidegate._native import RuleEngine
+from tidegate._options import engine_options
+from tidegate._wait import Ask, run, run_async, timeout_to_ns
+from tidegate.errors import Denied
+from tidegate.slot import Slot, require_slots
+
+if TYPE_CHECKING:
+    import os
+    from types import TracebackType
+
+    from tidegate._native import Decision, ManualClock
+    from tidegate.rules import RuleSet
+    from tidegate.rules.watch import Watcher
+
+Attributes: TypeAlias = Mapping[str, "str | int | Mapping[str, str] | None"]
+"""The facts about a request: `method`, `path`, `host`, `ip`, `tier`, anything else, and mappings under `headers` and `query`."""
+
+
+class RuleLimiter(RuleEngine):
+    """
+    Decides by rules whether a request may pass. Made by `Limiter.from_rules`.
+
+    All rules that match are charged together or not at all. A decision says which rule decided (`rule`), which ones applied (`rules`), and
+    which ones in shadow would have denied (`shadowed`). It is also the receipt: `refund`, `settle`, `renew` and `release` take nothing
+    else.
+
+    ```python
+    limiter = Limiter.from_rules("rules.yaml")
+    decision = limiter.check({"method": "POST", "path": "/orders", "headers": {"X-Api-Key": "abc"}, "ip": "203.0.113.7"})
+    ```
+
+    Args:
+        source: A rule file, a directory of them, or a rule set that was loaded before.
+        store: As for `Limiter`.
+        max_keys: As for `Limiter`.
+        clock: As for `Limiter`.
+        on_store_error: As for `Limiter`; a rule can say otherwise.
+        watch: Whether changes of the files come into force by themselves.
+
+    Raises:
+        RuleError: The rules are wrong, with all problems that were found.
+        ConfigError: The store is not known.
+        UsageError: An argument is wrong.
+    """
+
+    __slots__ = ("__weakref__", "_clock", "_loading", "_rule_set", "_source", "_watcher")
+
+    _clock: ManualClock | None
+    _loading: threading.Lock
+    _rule_set: RuleSet
+    _source: str | os.PathLike[str] | None
+    _watcher: Watcher | None
+
+    def __new__(  # noqa: PLR0913  # all but the first are named at the call
+        cls,
+        source: str | os.PathLike[str] | RuleSet,
+        *,
+        store: str = "memory://",
+        max_keys: int = 10_000_000,
+        clock: ManualClock | None = None,
+        on_store_error: Literal["deny", "allow"] = "deny",
+        watch: bool = False,
+    ) -> Self:
+        """
+        Builds the limiter; see the class.
+        """
+        options = engine_options(store=store, max_keys=max_keys, clock=clock, on_store_error=on_store_error)
+        found = source if isinstance(source, rules.RuleSet) else rules.load(source)
+        self = super().__new__(cls, found.to_json(), options)
+        self._clock, self._rule_set, self._loading = clock, found, threading.Lock()
+        self._source = None if isinstance(source, rules.RuleSet) else source
+        self._watcher = None
+        if watch:
+            self._watcher = self._watch()
+        return self
+
+    @property
+    def clock(self) -> ManualClock | None:
+        """The clock that it was given, if any."""
+        return self._clock
+
+    @property
+    def rule_set(self) -> RuleSet:
+        """The rules in force."""
+        return self._rule_set
+
+    @property
+    def watcher(self) -> Watcher | None:
+        """Who watches the files, if somebody does: it knows the last problem and counts reloads."""
+        return self._watcher
+
+    def load(self, source: str | os.PathLike[str] | RuleSet, *, transition: Literal["safe", "immediate"] = "safe") -> int:  # type: ignore[override]  # takes every form
+        """
+        Replaces the rules for all following decisions, atomically. Wrong rules are refused and the old ones stay. Counters survive.
+
+        Args:
+            source: As for the constructor.
+            transition: As for `Limiter.load`.
+
+        Returns:
+            The new generation.
+
+        Raises:
+            RuleError: The rules are wrong.
+        """
+        found = source if isinstance(source, rules.RuleSet) else rules.load(source)
+        document = found.to_json()
+        # Two loads at once must leave `rule_set` as the compiled module has it.
+        with self._loading:
+            generation = super().load(document, transition)
+            self._rule_set = found
+        return generation
+
+    def reserve(self, attributes: Attributes, cost: int) -> Decision:
+        """
+        Takes an estimate of a cost that is known only later: the same as `check`, for a decision that goes to `settle`.
+
+        Args:
+            attributes: The facts about the request.
+            cost: The estimate.
+
+        Returns:
+            The decision.
+        """
+        return self.check(attributes, cost)
+
+    def check_or_raise(self, attributes: Attributes, cost: int | None = None, *, lease: str | None = None) -> Decision:
+        """
+        As `check`, with a denial as an exception.
+
+        Args:
+            attributes: The facts about the request.
+            cost: How much; by default what each rule says.
+            lease: As for `check`.
+
+        Returns:
+            The decision that admitted it.
+
+        Raises:
+            Denied: It may not pass.
+        """
+        decision = self.check(attributes, cost, lease=lease)
+        if not decision.allowed:
+            raise Denied(decision)
+        return decision
+
+    def wait(self, attributes: Attributes, cost: int | None = None, *, timeout: float | None = None) -> Decision:
+        """
+        Sleeps until admitted, and as long as a `leaky_bucket` delays the start. See `Limiter.wait`.
+
+        Args:
+            attributes: The facts about the request.
+            cost: How much; by default what each rule says.
+            timeout: The most seconds until the request can start; by default as long as it takes.
+
+        Returns:
+            The decision that admitted it, or the denial.
+        """
+        return run(Ask(RequestGate(self, attributes, cost), timeout_ns=timeout_to_ns(timeout)))
+
+    async def wait_async(self, attributes: Attributes, cost: int | None = None, *, timeout: float | None = None) -> Decision:
+        """
+        As `wait`, while other tasks run.
+        """
+        return await run_async(Ask(RequestGate(self, attributes, cost), timeout_ns=timeout_to_ns(timeout)))
+
+    def slot(self, attributes: Attributes, cost: int | None = None, *, timeout: float | None = None) -> Slot:
+        """
+        Holds the slots of `concurrent` quotas while a block runs: `with limiter.slot(attributes):`, or `async with`. See `Limiter.slot`.
+
+        Args:
+            attributes: The facts about the request.
+            cost: How many slots; by default what each rule says.
+            timeout: Seconds to wait for a free one; by default a denial is final.
+
+        Returns:
+            The slot. Entering it raises `Denied` when there is none in time.
+
+        Raises:
+            UsageError: No rule has a `concurrent` quota.
+        """
+        gate = RequestGate(self, attributes, cost)
+        require_slots(gate)
+        return Slot(Ask.with_timeout(gate, timeout))
+
+    async def check_async(
+        self, attributes: Attributes, cost: int | None = None, *, lease: str | None = None, max_delay: float | None = None
+    ) -> Decision:
+        """
+        As `check`. The memory store never blocks, so this one only fits where an awaitable is wanted.
+        """
+        return self.check(attributes, cost, lease=lease, max_delay=max_delay)
+
+    async def check_or_raise_async(self, attributes: Attributes, cost: int | None = None, *, lease: str | None = None) -> Decision:
+        """
+        As `check_or_raise`.
+        """
+        return self.check_or_raise(attributes, cost, lease=lease)
+
+    async def allow_async(self, attributes: Attributes, cost: int | None = None) -> bool:
+        """
+        As `allow`.
+        """
+        return self.allow(attributes, cost)
+
+    async def peek_async(self, attributes: Attributes, cost: int | None = None) -> Decision:
+        """
+        As `peek`.
+        """
+        return self.peek(attributes, cost)
+
+    async def debit_async(self, attributes: Attributes, cost: int) -> Decision:
+        """
+        As `debit`.
+        """
+        return self.debit(attributes, cost)
+
+    async def reserve_async(self, attributes: Attributes, cost: int) -> Decision:
+        """
+        As `reserve`.
+        """
+        return self.reserve(attributes, cost)
+
+    async def refund_async(self, decision: Decision, cost: int | None = None) -> int:
+        """
+        As `refund`.
+        """
+        return self.refund(decision, cost)
+
+    async def settle_async(self, decision: Decision, cost: int) -> Decision:
+        """
+        As `settle`.
+        """
+        return self.settle(decision, cost)
+
+    async def renew_async(self, decision: Decision) -> bool:
+        """
+        As `renew`.
+        """
+        return self.renew(decision)
+
+    async def release_async(self, decision: Decision) -> bool:
+        """
+        As `release`.
+        """
+        return self.release(decision)
+
+    async def reset_async(self, attributes: Attributes) -> bool:
+        """
+        As `reset`.
+        """
+        return self.reset(attributes)
+
+    def close(self) -> None:
+        """
+        Stops watching and frees the counters. Every later call but `close` raises `UsageError`.
+        """
+        if self._watcher is not None:
+            self._watcher.stop()
+        super().close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"RuleLimiter({self._rule_set.domain!r}, {len(self._rule_set.rules)} rules, generation {self.generation})"
+
+    def _watch(self) -> Watcher:
+        from tidegate.rules.watch import Watcher  # noqa: PLC0415  # watching is not what every process does
+
+        watcher = Watcher(self, self._source)
+        watcher.start()
+        return watcher
