@@ -15,6 +15,7 @@ from tidegate.testing import ManualClock
 PARENTS = {
     "ConfigError": "TidegateError",
     "QuotaError": "ConfigError",
+    "RuleError": "ConfigError",
     "StoreError": "TidegateError",
     "StoreUnavailable": "StoreError",
     "StoreTimeout": "StoreError",
