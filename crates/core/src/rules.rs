@@ -11,6 +11,7 @@
 //! | [`condition`], [`pattern`], [`glob`] | what a rule asks of a request |
 //! | [`path`], [`address`] | the one spelling of a path and of an address, whatever the client wrote |
 //! | [`index`] | from a request to the few rules that can match it |
+//! | [`rule`] | one rule: its conditions, its key, its plans |
 //! | [`rule_set`] | all of it together |
 //! | [`explain`] | why each rule applies or does not |
 
@@ -23,9 +24,11 @@ pub mod index;
 pub mod path;
 pub mod pattern;
 pub mod request;
+pub mod rule;
 pub mod rule_set;
 pub mod spec;
 
 pub use request::Request;
-pub use rule_set::{Match, Matches, Rule, RuleSet, RuleSetError};
+pub use rule::Rule;
+pub use rule_set::{Match, Matches, RuleSet, RuleSetError};
 pub use spec::RuleSetSpec;

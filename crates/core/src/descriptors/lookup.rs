@@ -3,7 +3,7 @@
 use smallvec::SmallVec;
 
 use super::tree::{Domain, Domains, Limit, Node};
-use crate::rules::rule_set::KeyBytes;
+use crate::rules::rule::KeyBytes;
 
 /// One part of a request's descriptor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

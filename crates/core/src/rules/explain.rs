@@ -1,7 +1,8 @@
 //! Why each rule applies to a request or does not.
 
 use super::request::Request;
-use super::rule_set::{KeyBytes, KeyPart, Match, Miss, RuleSet};
+use super::rule::{KeyBytes, KeyPart, Miss};
+use super::rule_set::{Match, RuleSet};
 use super::spec::Mode;
 
 /// What became of one rule.

@@ -1,18 +1,14 @@
 //! All rules in force, and which of them apply to a request.
 
-use std::sync::Arc;
-
-use foldhash::HashMap;
 use smallvec::SmallVec;
 
-use super::condition::Condition;
 use super::identity::Identity;
 use super::index::Index;
-use super::pattern::Pattern;
-use super::request::{Names, Request, Slot};
-use super::spec::{CostSpec, Mode, OverrideSpec, QuotaText, RuleSetSpec, RuleSpec, StoreErrorPolicy, VERSION};
+use super::request::{Names, Request};
+use super::rule::{self, KeyBytes, Miss, Rule};
+use super::spec::{Mode, RuleSetSpec, RuleSpec, VERSION};
 use crate::descriptors::spec::DomainSpec;
-use crate::quota::{self, Quota, QuotaError, UNITS_MAX};
+use crate::quota::QuotaError;
 
 /// The most rules of one set.
 pub const RULES_MAX: usize = 100_000;
@@ -47,64 +43,6 @@ pub enum RuleSetError {
     },
 }
 
-/// A compiled rule.
-#[derive(Debug)]
-pub struct Rule {
-    /// Unique in the set.
-    pub name: Arc<str>,
-    /// All conditions; those in `residual` are looked at after the index was.
-    pub(super) conditions: Vec<Condition>,
-    residual: Vec<u32>,
-    pub(super) key: Vec<KeyPart>,
-    /// Equal for rules with equal keys.
-    key_number: usize,
-    /// Plans: first the default, then one for each tier, then one for each override.
-    pub plans: Vec<Plan>,
-    tiers: HashMap<Box<str>, usize>,
-    overrides: HashMap<KeyBytes, usize>,
-    cost: Cost,
-    /// Whether it decides.
-    pub mode: Mode,
-    /// The share of keys for which it does, in hundredths of a percent.
-    pub rollout: u16,
-    /// Whether no later rule is looked at once it applies.
-    pub stop: bool,
-    /// What is decided when the store cannot.
-    pub on_store_error: Option<StoreErrorPolicy>,
-    /// How long the store may take.
-    pub budget_ms: Option<u32>,
-    /// Whether clients are told about its quotas.
-    pub headers: bool,
-}
-
-/// The quotas of some of a rule's keys.
-#[derive(Debug)]
-pub struct Plan {
-    /// `default`, `tier pro` or `override`, with the key's position among the overrides.
-    pub name: Box<str>,
-    /// Its quotas; none allows everything.
-    pub quotas: Vec<Quota>,
-}
-
-/// One value of a key.
-#[derive(Debug, PartialEq, Eq, Clone)]
-pub(super) enum KeyPart {
-    Fact(Slot),
-    /// The address, as far as it makes one client.
-    Address,
-    /// A segment of the path, by the name of its capture.
-    Capture(Box<str>),
-}
-
-#[derive(Debug)]
-enum Cost {
-    Units(u64),
-    Fact { slot: Slot, default: u64, max: u64 },
-}
-
-/// The values of a key, each after its length.
-pub type KeyBytes = SmallVec<[u8; 64]>;
-
 /// A rule that applies to a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Match {
@@ -125,15 +63,6 @@ pub struct Matches {
     pub rules: SmallVec<[Match; 4]>,
     /// Their keys, each once, with their number.
     pub keys: SmallVec<[(usize, KeyBytes); 2]>,
-}
-
-/// Why a rule does not apply.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Miss {
-    /// This condition does not hold.
-    Condition(usize),
-    /// This part of the key is absent.
-    Key(usize),
 }
 
 /// Everything in force. Immutable: a decision sees exactly one.
@@ -170,7 +99,7 @@ impl RuleSet {
         specs.sort_by_key(|rule| std::cmp::Reverse(rule.priority));
         let mut keys = Vec::new();
         let mut rules =
-            specs.into_iter().map(|rule| compile(rule, &identity, &mut names, &mut keys)).collect::<Result<Vec<_>, _>>()?;
+            specs.into_iter().map(|rule| rule::compile(rule, &identity, &mut names, &mut keys)).collect::<Result<Vec<_>, _>>()?;
         let mut index = Index::default();
         for (number, rule) in (0..).zip(&mut rules) {
             let filed = if rule.mode == Mode::Off { None } else { index.add(number, &rule.conditions) };
@@ -258,183 +187,4 @@ impl RuleSet {
     pub(super) fn names(&self) -> &Names {
         &self.names
     }
-}
-
-impl Rule {
-    fn key_bytes(&self, request: &Request<'_>, identity: &Identity) -> Result<KeyBytes, Miss> {
-        let mut bytes = KeyBytes::new();
-        for (position, part) in self.key.iter().enumerate() {
-            match self.key_value(part, request, identity) {
-                Some(value) => push_value(&mut bytes, &value),
-                None => return Err(Miss::Key(position)),
-            }
-        }
-        Ok(bytes)
-    }
-
-    pub(super) fn key_value<'r>(
-        &self,
-        part: &KeyPart,
-        request: &'r Request<'_>,
-        identity: &Identity,
-    ) -> Option<std::borrow::Cow<'r, str>> {
-        match part {
-            KeyPart::Fact(slot) => request.get(*slot).map(Into::into),
-            KeyPart::Address => match request.address() {
-                Some(address) if address.is_ipv6() => Some(identity.network(address).to_string().into()),
-                _ => request.get(Slot::IP).map(Into::into),
-            },
-            KeyPart::Capture(name) => {
-                let path = request.get(Slot::PATH)?;
-                let mut patterns = self.patterns().filter(|pattern| pattern.matches(path));
-                patterns.find_map(|pattern| pattern.capture(name, path)).map(Into::into)
-            }
-        }
-    }
-
-    fn patterns(&self) -> impl Iterator<Item = &Pattern> {
-        self.conditions.iter().filter_map(Condition::patterns).flat_map(|(patterns, _)| patterns)
-    }
-
-    fn plan(&self, key: &KeyBytes, request: &Request<'_>) -> usize {
-        let of_key = if self.overrides.is_empty() { None } else { self.overrides.get(key).copied() };
-        let of_tier = || self.tiers.get(request.get(Slot::TIER)?).copied();
-        of_key.or_else(|| if self.tiers.is_empty() { None } else { of_tier() }).unwrap_or(0)
-    }
-}
-
-impl Cost {
-    /// What the request costs. A fact comes from outside: if it is no number, the default counts.
-    fn of(&self, request: &Request<'_>) -> u64 {
-        match *self {
-            Self::Units(units) => units,
-            Self::Fact { slot, default, max } => {
-                let is_number = |text: &&str| text.len() <= 20 && text.bytes().all(|byte| byte.is_ascii_digit());
-                let stated = request.get(slot).filter(is_number).map(|text| text.parse().unwrap_or(u64::MAX));
-                stated.unwrap_or(default).min(max)
-            }
-        }
-    }
-}
-
-fn push_value(bytes: &mut KeyBytes, value: &str) {
-    bytes.extend_from_slice(&(value.len() as u64).to_le_bytes());
-    bytes.extend_from_slice(value.as_bytes());
-}
-
-fn compile(spec: &RuleSpec, identity: &Identity, names: &mut Names, keys: &mut Vec<Vec<KeyPart>>) -> Result<Rule, RuleSetError> {
-    let invalid = |message: String| RuleSetError::Invalid { place: spec.name.clone(), message };
-    let conditions = spec
-        .conditions
-        .iter()
-        .map(|condition| Condition::new(condition, names))
-        .collect::<Result<Vec<_>, _>>()
-        .map_err(invalid)?;
-    let captures: Vec<&str> = conditions
-        .iter()
-        .filter_map(Condition::patterns)
-        .flat_map(|(patterns, _)| patterns)
-        .flat_map(|pattern| pattern.captures().iter().map(|(name, _)| &**name))
-        .collect();
-    let part = |name: &String| match name.as_str() {
-        "ip" => KeyPart::Address,
-        name if captures.contains(&name) => KeyPart::Capture(name.into()),
-        name => KeyPart::Fact(names.slot(name)),
-    };
-    let key: Vec<KeyPart> = spec.per.iter().map(part).collect();
-    let key_number = key_number(&key, keys);
-    let (plans, tiers, overrides) = plans(spec, &key, identity)?;
-    let cost = match &spec.cost {
-        CostSpec::Units { units } => Cost::Units((*units).min(UNITS_MAX)),
-        CostSpec::Attribute { attribute, default, max } => {
-            let max = max.unwrap_or(UNITS_MAX).min(UNITS_MAX);
-            Cost::Fact { slot: names.slot(attribute), default: *default, max }
-        }
-    };
-    Ok(Rule {
-        name: spec.name.as_str().into(),
-        conditions,
-        residual: Vec::new(),
-        key,
-        key_number,
-        plans,
-        tiers,
-        overrides,
-        cost,
-        mode: spec.mode,
-        rollout: spec.rollout,
-        stop: spec.stop,
-        on_store_error: spec.on_store_error,
-        budget_ms: spec.budget_ms,
-        headers: spec.headers,
-    })
-}
-
-/// Rules with equal keys share a number, except for captures: each rule has its own paths.
-fn key_number(key: &[KeyPart], keys: &mut Vec<Vec<KeyPart>>) -> usize {
-    let is_own = key.iter().any(|part| matches!(part, KeyPart::Capture(_)));
-    match keys.iter().position(|other| other == key).filter(|_| !is_own) {
-        Some(number) => number,
-        None => {
-            keys.push(key.to_vec());
-            keys.len() - 1
-        }
-    }
-}
-
-type Plans = (Vec<Plan>, HashMap<Box<str>, usize>, HashMap<KeyBytes, usize>);
-
-fn plans(spec: &RuleSpec, key: &[KeyPart], identity: &Identity) -> Result<Plans, RuleSetError> {
-    let invalid = |message: &str| RuleSetError::Invalid { place: spec.name.clone(), message: message.to_owned() };
-    if spec.quotas.is_empty() && !spec.stop {
-        return Err(invalid("a rule without quotas must stop"));
-    }
-    let mut plans = vec![Plan { name: "default".into(), quotas: quotas(spec, &spec.quotas)? }];
-    let mut tiers = HashMap::default();
-    for (tier, texts) in &spec.tiers {
-        tiers.insert(Box::from(tier.as_str()), plans.len());
-        plans.push(Plan { name: format!("tier {tier}").into(), quotas: quotas(spec, texts)? });
-    }
-    let mut overrides = HashMap::default();
-    for given in &spec.overrides {
-        let (OverrideSpec::Quotas { key: values, .. } | OverrideSpec::Tier { key: values, .. }) = given;
-        if values.len() != key.len() {
-            return Err(invalid("an override needs one value for each attribute of `per`"));
-        }
-        let mut bytes = KeyBytes::new();
-        for (part, value) in key.iter().zip(values) {
-            push_value(&mut bytes, &spelling(part, value, identity));
-        }
-        let plan = match given {
-            OverrideSpec::Tier { tier, .. } => {
-                *tiers.get(tier.as_str()).ok_or_else(|| invalid("an override names an unknown tier"))?
-            }
-            OverrideSpec::Quotas { quotas: texts, .. } => {
-                plans.push(Plan { name: format!("override {}", values.join(" ")).into(), quotas: quotas(spec, texts)? });
-                plans.len() - 1
-            }
-        };
-        overrides.insert(bytes, plan);
-    }
-    Ok((plans, tiers, overrides))
-}
-
-/// An address in an override is spelled as those of requests are.
-fn spelling(part: &KeyPart, value: &str, identity: &Identity) -> String {
-    match (part, super::address::parse(value)) {
-        (KeyPart::Address, Some(address)) => identity.network(address).to_string(),
-        _ => value.to_owned(),
-    }
-}
-
-fn quotas(spec: &RuleSpec, texts: &[QuotaText]) -> Result<Vec<Quota>, RuleSetError> {
-    let wrong = |error: QuotaError| RuleSetError::Quota { place: spec.name.clone(), error };
-    let mut built = Vec::with_capacity(texts.len());
-    for text in texts {
-        for mut quota in quota::parse_specs(&text.text).map_err(wrong)? {
-            quota.name.clone_from(&text.name);
-            built.push(quota.build().map_err(wrong)?);
-        }
-    }
-    Ok(built)
 }
