@@ -126,7 +126,7 @@ def _read_mapping(document: Document, attribute: str, node: Mapping) -> Conditio
     if len(tests) != 1:
         if tests or not unknown:
             message = f"a condition has exactly one test, and this has {', '.join(tests) or 'none'}"
-            document.add("bad-condition", node, message, f"keep one of {', '.join(CONDITION)}")
+            document.add("bad-condition", node, message, f"keep one of {', '.join(name for name in CONDITION if name != 'ignore_case')}")
         return None
     name = tests[0]
     value = node.entries[name][1]

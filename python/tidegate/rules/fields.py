@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from tidegate.rules.names import meant
+from tidegate.rules.names import closest, meant
 from tidegate.rules.node import Mapping, Node, Scalar, kind_of
 
 if TYPE_CHECKING:
@@ -267,9 +267,25 @@ def read_fields(document: Document, node: Node, known: dict[str, Field], what: s
             else:
                 document.add("unknown-key", entry[0], f"{what} has no `{name:.80}`", meant(name, known))
     for field in known.values():
-        if field.is_required and field.name not in entries:
+        if field.is_required and lacks(node, field.name, known):
             document.add("missing-key", node, f"{what} needs `{field.name}`", f"add `{field.name}: {_example(field)}`")
     return found
+
+
+def lacks(node: Mapping, name: str, known: Iterable[str]) -> bool:
+    """
+    Whether a key is missing, and not only misspelt: that has been said.
+
+    Args:
+        node: The mapping.
+        name: The key.
+        known: All keys that it may have.
+
+    Returns:
+        Whether there is neither the key nor one like it.
+    """
+    known = tuple(known)
+    return name not in node.entries and not any(closest(other, known) == name for other in node.entries if other not in known)
 
 
 def _some(known: Iterable[str]) -> str:

@@ -10,7 +10,7 @@ from tidegate.rules.addresses import read_network
 from tidegate.rules.fields import IP, SOURCE, read_fields
 from tidegate.rules.model import Source
 from tidegate.rules.names import ATTRIBUTE_NAME, HEADER_NAME
-from tidegate.rules.node import Node, Scalar, Sequence, kind_of
+from tidegate.rules.node import Mapping, Node, Scalar, Sequence, kind_of
 from tidegate.rules.scalars import read_text, read_texts, read_whole
 
 if TYPE_CHECKING:
@@ -55,6 +55,8 @@ def _read_source(document: Document, node: Node) -> Source | None:  # noqa: PLR0
     if entries is None:
         return None
     kinds = [name for name in entries if name in _KINDS]
+    if len(kinds) != 1 and isinstance(node, Mapping) and node.entries.keys() - entries.keys():
+        return None
     if len(kinds) != 1:
         message = f"a source is exactly one of {', '.join(_KINDS)}, and this has {', '.join(kinds) or 'none'}"
         document.add("bad-source", node, message, "write each source as an item of its own")

@@ -23,7 +23,7 @@ from tidegate.rules.names import DOMAIN_NAME
 from tidegate.rules.node import Mapping, Node, Scalar
 from tidegate.rules.problem import Problem, Report, TooManyProblems
 from tidegate.rules.rule import read_rules
-from tidegate.rules.scalars import read_text
+from tidegate.rules.scalars import quoted, read_text
 
 if TYPE_CHECKING:
     import os
@@ -148,7 +148,13 @@ class _Loading:
         if "version" in entries:
             node = entries["version"][1]
             if not isinstance(node, Scalar) or not node.is_plain or node.text != "1":
-                shown = node.text if isinstance(node, Scalar) else "this"
+                shown = (
+                    quoted(node.text)
+                    if isinstance(node, Scalar) and not node.is_plain
+                    else node.text
+                    if isinstance(node, Scalar)
+                    else "this"
+                )
                 document.add("unknown-version", node, f"{shown:.40} is no version of the language", "write `version: 1`")
 
     def take_section(self, document: Document, name: str, key: Scalar, node: Node) -> None:

@@ -29,11 +29,17 @@ _MEANT_MAX = 64
 
 @lru_cache(maxsize=4096)
 def _closest(name: str, known: tuple[str, ...]) -> str | None:
-    folded = name.lower().replace("-", "_").replace(" ", "_")
-    for candidate in known:
-        if folded == candidate or folded.rstrip("s") == candidate.rstrip("s"):
+    folded = _fold(name)
+    candidates = {_fold(candidate): candidate for candidate in known}
+    for form, candidate in candidates.items():
+        if folded.rstrip("s") == form.rstrip("s"):
             return candidate
-    return next(iter(difflib.get_close_matches(folded, known, n=1, cutoff=0.65)), None)
+    found = difflib.get_close_matches(folded, candidates, n=1, cutoff=0.65)
+    return candidates[found[0]] if found else None
+
+
+def _fold(name: str) -> str:
+    return name.lower().replace("-", "_").replace(" ", "_")
 
 
 def closest(name: str, known: Iterable[str]) -> str | None:

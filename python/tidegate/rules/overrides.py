@@ -114,9 +114,10 @@ def _read_client(document: Document, scalar: Scalar, text: str, sources: tuple[S
     tag, colon, name = text.partition(":")
     source = next((source for source in sources if source.attribute == tag and colon), None)
     if source is None or not name:
-        message = f"{quoted(text)} does not say which source names this client"
-        choices = " or ".join(quoted(f"{source.attribute}:{text}") for source in sources)
-        document.add("override-client", scalar, message, f"there are several sources, so write {choices}")
+        tags = [f"{source.attribute}:" for source in sources]
+        first = next((source.attribute for source in sources if source.kind != "ip"), "ip")
+        hint = f"there are several sources, so begin with one of {', '.join(tags)} as in {quoted(f'{first}:{text}')}"
+        document.add("override-client", scalar, f"{quoted(text)} does not say which source names this client", hint)
         return None
     if source.kind == "ip":
         address = read_address(document, scalar, name, source.ipv6_prefix)

@@ -86,7 +86,8 @@ def _segment_mistake(segment: str, *, is_last: bool) -> tuple[str, str] | None: 
     if "#" in segment:
         return "a path ends before `#`", "remove `#` and what follows"
     if (escape := _ESCAPE.search(segment)) and (wanted := _unescaped(escape[0])) != escape[0]:
-        return f"`{escape[0]}` is decoded before paths are compared", f"write `{wanted}`"
+        reason = "has capitals when paths are compared" if wanted.startswith("%") else "is decoded before paths are compared"
+        return f"`{escape[0]}` {reason}", f"write `{wanted}`"
     return None
 
 

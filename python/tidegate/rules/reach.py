@@ -4,6 +4,7 @@ Rules that nobody reaches, and conditions that nothing fulfils.
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -46,7 +47,8 @@ def _reason(condition: Condition) -> tuple[str, str] | None:
         bad = next((text for text in texts if not text.startswith("/") or "//" in text or "/../" in text), None)
         bad = bad or next((text for text in texts if test == "exact" and text != "/" and text.endswith("/")), None)
         if bad is not None:
-            return f"no path is spelt `{bad:.80}`: paths begin with /, have no empty segments and do not end in /", "write it so"
+            better = re.sub("/+", "/", f"/{bad}").rstrip("/") or "/"
+            return f"no path is spelt `{bad:.80}`: paths begin with /, have no empty segments and do not end in /", f"write {better:.80}"
     return None
 
 

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from tidegate.rules.conditions import read_match
-from tidegate.rules.fields import ALGORITHMS, COST, MODES, RULE, STORE_ERROR_POLICIES, read_fields
+from tidegate.rules.fields import ALGORITHMS, COST, MODES, RULE, STORE_ERROR_POLICIES, lacks, read_fields
 from tidegate.rules.model import ROLLOUT_ALL, Cost, QuotaText, Rule, Source
 from tidegate.rules.names import RULE_NAME, read_attribute
 from tidegate.rules.node import Mapping, Node, Scalar, Sequence, kind_of
@@ -48,7 +48,7 @@ def read_rule(document: Document, node: Node, sources: tuple[Source, ...]) -> Ru
             if value is not None:
                 given[name] = value
     _read_plans(document, entries, given)
-    _check_required(document, node, entries, given)
+    _check_required(document, node, given)
     given.setdefault("name", _NAMELESS)
     rule = Rule(**given, file=document.name, line=node.start.line + 1)
     if "overrides" in entries and "per" in given:
@@ -64,11 +64,13 @@ def _read_plans(document: Document, entries: dict[str, tuple[Scalar, Node]], giv
         given["tiers"] = _read_tiers(document, entries["tiers"][1], algorithm)
 
 
-def _check_required(document: Document, node: Node, entries: dict[str, tuple[Scalar, Node]], given: dict[str, Any]) -> None:
+def _check_required(document: Document, node: Node, given: dict[str, Any]) -> None:
+    if not isinstance(node, Mapping):
+        return
     is_pass = given.get("stop", False)
-    if "quotas" not in entries and not is_pass:
+    if not is_pass and lacks(node, "quotas", RULE):
         document.add("missing-key", node, "a rule needs `quotas`", "add `quotas: 100/minute`; only a rule with `stop: true` may have none")
-    if "per" not in entries and ("quotas" in entries or not is_pass):
+    if not (is_pass and "quotas" not in node.entries) and lacks(node, "per", RULE):
         document.add("missing-key", node, "a rule needs `per`", "add `per: client`, or `per: global` to count everybody together")
 
 

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from tidegate.rules.document import Document
 
 _SWITCHES = frozenset({"yes", "no", "on", "off", "true", "false"})
+_FLAGS = {"true": {"yes", "on", "true", "1", "y"}, "false": {"no", "off", "false", "0", "n"}}
 _WHOLE = re.compile(r"[-+]?(?:0|[1-9][0-9]*)")
 _DECIMAL = re.compile(r"[-+]?(?:[0-9]+\.[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]+)?|[-+]?[0-9]+[eE][-+]?[0-9]+|[-+]?\.inf|\.nan", re.IGNORECASE)
 _ODD = re.compile(
@@ -185,17 +186,9 @@ def read_flag(document: Document, node: Node) -> bool | None:
         document.add("missing-value", node, "there is no value", "write `true` or `false`")
         return None
     written = node.text if isinstance(node, Scalar) else ""
-    wanted = (
-        "true"
-        if written.lower() in {"yes", "on", "true", "1", "y"}
-        else "false"
-        if written.lower() in {"no", "off", "false", "0", "n"}
-        else None
-    )
-    shown = f"{written:.40}" if isinstance(node, Scalar) else f"this is {kind_of(node)}"
-    document.add(
-        "not-a-boolean", node, f"`true` or `false` is expected: {shown}", f"write {wanted}" if wanted else "write `true` or `false`"
-    )
+    shown = f"this is {kind_of(node)}" if not isinstance(node, Scalar) else quoted(written) if node.style else f"{written:.40}"
+    wanted = next((word for word, others in _FLAGS.items() if written.lower() in others), "`true` or `false`")
+    document.add("not-a-boolean", node, f"`true` or `false` is expected: {shown}", f"write {wanted}")
     return None
 
 

@@ -34,6 +34,8 @@ _WORDS = (
     ("alphabetic or numeric character", "a name is missing behind `*` or `&`", 'put quotes around the text: "*.example.org"'),
 )  # fmt: skip
 
+_OPENED = frozenset({"while scanning a quoted scalar", "while parsing a flow sequence", "while parsing a flow mapping"})
+
 
 def add_syntax_problem(document: Document, error: yaml.MarkedYAMLError) -> None:
     """
@@ -43,7 +45,10 @@ def add_syntax_problem(document: Document, error: yaml.MarkedYAMLError) -> None:
         document: What it read.
         error: What it said.
     """
-    mark = error.problem_mark or error.context_mark
+    # What is never closed is found at the end of the file, and mended where it begins.
+    is_at_end = error.problem_mark is not None and error.problem_mark.line >= len(document.text.rstrip().splitlines())
+    is_open = is_at_end and error.context in _OPENED and error.context_mark is not None
+    mark = error.context_mark if is_open else error.problem_mark or error.context_mark
     line, column = (mark.line, mark.column) if mark is not None else (0, 0)
     if _has_tab(document, line) or (line > 0 and _has_tab(document, line - 1) and column == 0):
         line = line if _has_tab(document, line) else line - 1
