@@ -74,10 +74,14 @@ impl Condition {
     /// Whether the request fulfils it. A fact that is absent passes no test, and so every negated one.
     #[inline]
     pub fn holds(&self, request: &Request<'_>) -> bool {
-        request.get(self.slot).is_some_and(|value| self.passes(value, request)) != self.is_negated
+        request.get(self.slot).is_some_and(|value| match &self.test {
+            Test::Cidr(networks) => within(networks, self.slot, request),
+            _ if self.slot == Slot::IP => request.text(self.slot).is_some_and(|text| self.passes(&text)),
+            _ => self.passes(value),
+        }) != self.is_negated
     }
 
-    fn passes(&self, value: &str, request: &Request<'_>) -> bool {
+    fn passes(&self, value: &str) -> bool {
         if let Test::Exact(texts) = &self.test
             && !self.ignore_case
         {
@@ -92,10 +96,7 @@ impl Condition {
             Test::Glob(globs) => globs.iter().any(|glob| glob.matches(&value)),
             Test::Regex(set) => set.is_match(&value),
             Test::Pattern(patterns) => patterns.iter().any(|pattern| pattern.matches(&value)),
-            Test::Cidr(networks) => {
-                let address = if self.slot == Slot::IP { request.address() } else { super::address::parse(&value) };
-                address.is_some_and(|address| networks.iter().any(|network| network.contains(address)))
-            }
+            Test::Cidr(_) => false, // decided by `within`
         }
     }
 
@@ -124,6 +125,11 @@ impl Condition {
             Test::Regex(_) => 3,
         }
     }
+}
+
+fn within(networks: &[Network], slot: Slot, request: &Request<'_>) -> bool {
+    let address = if slot == Slot::IP { request.address() } else { request.get(slot).and_then(super::address::parse) };
+    address.is_some_and(|address| networks.iter().any(|network| network.contains(address)))
 }
 
 /// What is wrong with a regular expression, if anything.

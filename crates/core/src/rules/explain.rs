@@ -1,5 +1,7 @@
 //! Why each rule applies to a request or does not.
 
+use std::borrow::Cow;
+
 use super::request::Request;
 use super::rule::{KeyBytes, KeyPart, Miss};
 use super::rule_set::{Match, RuleSet};
@@ -57,7 +59,7 @@ impl RuleSet {
                 }
                 Err(Miss::Condition(failed)) => {
                     let slot = rule.conditions[failed].slot;
-                    let found = request.get(slot).map(str::to_owned);
+                    let found = request.text(slot).map(Cow::into_owned);
                     Outcome::NoMatch { attribute: self.names().name(slot).to_owned(), found }
                 }
                 Err(Miss::Key(position)) => Outcome::NoKey { attribute: self.key_name(&rule.key[position]).to_owned() },

@@ -34,12 +34,15 @@ pub struct Identity {
     is_tagged: bool,
     token: Option<Slot>,
     ipv6_prefix: u8,
+    /// Whether a rule asks for the address itself.
+    wants_address: bool,
 }
 
 #[derive(Debug)]
 struct Source {
     tag: Box<str>,
-    attribute: Slot,
+    /// Where it is stated as an attribute, if any rule asks for it.
+    attribute: Option<Slot>,
     place: Place,
 }
 
@@ -51,53 +54,77 @@ enum Place {
 }
 
 impl Identity {
-    /// Compiles the sources; `token` is the header with the token, where there is one.
+    /// Compiles the sources; `token` is the header with the token, where there is one. The rules have been compiled: what they ask for is
+    /// known.
     ///
     /// # Errors
     /// The text that is no network.
-    pub(super) fn new(specs: &[SourceSpec], token: Option<&str>, names: &mut Names) -> Result<Self, String> {
+    pub(super) fn new(specs: &[SourceSpec], token: Option<&str>, wants_address: bool, names: &mut Names) -> Result<Self, String> {
         let token = token.map(|header| names.slot(&format!("header:{header}")));
         let sources = specs.iter().map(|spec| source(spec, names)).collect::<Result<Vec<_>, _>>()?;
-        let prefixes = specs.iter().find_map(|spec| match spec {
-            SourceSpec::Ip { ip } => Some(ip.ipv6_prefix),
-            _ => None,
-        });
-        let ipv6_prefix = prefixes.unwrap_or(IPV6_PREFIX_DEFAULT);
-        Ok(Self { is_tagged: sources.len() > 1, sources, token, ipv6_prefix })
+        Ok(Self { is_tagged: sources.len() > 1, sources, token, ipv6_prefix: ipv6_prefix(specs), wants_address })
     }
 
-    /// Finds out what the sources say, and states it as facts: the attribute of each, and `client`.
-    pub fn resolve(&self, request: &mut Request<'_>, claims: &dyn Claims) {
+    /// Finds out what the sources say, and states it as facts: `client`, and the attribute of each that somebody asks for.
+    pub fn resolve<'a>(&self, request: &mut Request<'a>, claims: &dyn Claims) {
         let mut client = None;
         for source in &self.sources {
-            let found = match &source.place {
-                Place::Fact(slot) => request.get(*slot).map(str::to_owned),
-                Place::Claim(name) => {
-                    self.token.and_then(|token| request.get(token)).and_then(|header| claims.claim(header, name))
+            if client.is_some() && source.attribute.is_none() {
+                // Nobody asks what it says, unless it is the address.
+                if self.wants_address {
+                    source.find_address(request);
                 }
-                Place::Address { trusted, forwarded_for } => request.address().map(|peer| {
-                    let address = address::client(peer, request.get(*forwarded_for), trusted);
-                    request.set_address(address);
-                    self.network(address).to_string()
-                }),
-            };
-            let Some(found) = found else { continue };
-            if client.is_none() {
-                client = Some(if self.is_tagged { format!("{}:{found}", source.tag) } else { found.clone() });
+                continue;
             }
-            if source.attribute != Slot::IP {
-                request.put(source.attribute, Cow::Owned(found));
+            let Some(found) = self.find(source, request, claims) else { continue };
+            if let Some(attribute) = source.attribute {
+                request.put(attribute, found.clone());
+            }
+            if client.is_none() {
+                client = Some(if self.is_tagged { Cow::Owned([&*source.tag, ":", &found].concat()) } else { found });
             }
         }
         if let Some(client) = client {
-            request.put(Slot::CLIENT, Cow::Owned(client));
+            request.put(Slot::CLIENT, client);
+        }
+    }
+
+    /// What one source says.
+    fn find<'a>(&self, source: &Source, request: &mut Request<'a>, claims: &dyn Claims) -> Option<Cow<'a, str>> {
+        match &source.place {
+            Place::Fact(slot) => request.take(*slot),
+            Place::Claim(name) => claims.claim(request.get(self.token?)?, name).filter(|claim| !claim.is_empty()).map(Cow::Owned),
+            Place::Address { .. } => Some(Cow::Owned(self.network(source.find_address(request)?).to_string())),
         }
     }
 
     /// The part of an address that counts as one client.
     pub fn network(&self, address: IpAddr) -> IpAddr {
-        if address.is_ipv6() { address::mask(address, self.ipv6_prefix) } else { address }
+        network(address, self.ipv6_prefix)
     }
+}
+
+impl Source {
+    /// Finds the client's address behind trusted proxies, if that is what the source is.
+    fn find_address(&self, request: &mut Request<'_>) -> Option<IpAddr> {
+        let Place::Address { trusted, forwarded_for } = &self.place else { return None };
+        let peer = request.address()?;
+        let forwarded = if trusted.is_empty() { None } else { request.get(*forwarded_for) };
+        let address = address::client(peer, forwarded, trusted);
+        request.set_client(address);
+        Some(address)
+    }
+}
+
+/// How many bits of an IPv6 address make one client.
+pub(super) fn ipv6_prefix(specs: &[SourceSpec]) -> u8 {
+    let stated = specs.iter().find_map(|spec| if let SourceSpec::Ip { ip } = spec { Some(ip.ipv6_prefix) } else { None });
+    stated.unwrap_or(IPV6_PREFIX_DEFAULT)
+}
+
+/// The part of an address that counts as one client.
+pub(super) fn network(address: IpAddr, ipv6_prefix: u8) -> IpAddr {
+    if address.is_ipv6() { address::mask(address, ipv6_prefix) } else { address }
 }
 
 fn source(spec: &SourceSpec, names: &mut Names) -> Result<Source, String> {
@@ -111,5 +138,7 @@ fn source(spec: &SourceSpec, names: &mut Names) -> Result<Source, String> {
             ("ip", Place::Address { trusted, forwarded_for: names.slot("header:x-forwarded-for") })
         }
     };
-    Ok(Source { tag: attribute.into(), attribute: names.slot(attribute), place })
+    // The address is kept as an address, and the attribute of an attribute is there already.
+    let is_stated = matches!(place, Place::Fact(_) | Place::Claim(_)) && !matches!(spec, SourceSpec::Attribute { .. });
+    Ok(Source { tag: attribute.into(), attribute: names.wanted(attribute).filter(|_| is_stated), place })
 }

@@ -58,22 +58,21 @@ impl Index {
     }
 
     /// Rules that may match, in order and each once.
-    pub(super) fn candidates(&self, request: &Request<'_>) -> Candidates {
-        let mut found = Candidates::from_slice(&self.always);
+    pub(super) fn candidates(&self, request: &Request<'_>, found: &mut Candidates) {
+        found.extend(self.always.iter().copied());
         for (slot, map) in &self.texts {
             if let Some(rules) = request.get(*slot).and_then(|text| map.get(text)) {
-                found.extend_from_slice(rules);
+                found.extend(rules.iter().copied());
             }
         }
         if let Some(path) = request.get(Slot::PATH) {
-            self.paths.collect(path, &mut found);
+            self.paths.collect(path, found);
             if !self.paths_lower.is_empty() {
-                self.paths_lower.collect(&path.to_lowercase(), &mut found);
+                self.paths_lower.collect(&path.to_lowercase(), found);
             }
         }
         found.sort_unstable();
         found.dedup();
-        found
     }
 
     fn map_of(&mut self, slot: Slot) -> &mut HashMap<Box<str>, Vec<u32>> {
@@ -147,7 +146,7 @@ impl Tree {
             let mut next: SmallVec<[u32; 8]> = SmallVec::new();
             for &node in &here {
                 let node = &self.nodes[node as usize];
-                found.extend_from_slice(&node.rests);
+                found.extend(node.rests.iter().copied());
                 next.extend(node.literals.get(segment).copied());
                 next.extend(node.any);
                 next.extend(node.globs.iter().filter(|(glob, _)| glob.matches(segment)).map(|&(_, child)| child));
@@ -159,8 +158,8 @@ impl Tree {
         }
         for &node in &here {
             let node = &self.nodes[node as usize];
-            found.extend_from_slice(&node.rests);
-            found.extend_from_slice(&node.ends);
+            found.extend(node.rests.iter().copied());
+            found.extend(node.ends.iter().copied());
         }
     }
 }

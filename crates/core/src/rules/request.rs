@@ -22,7 +22,7 @@ impl Slot {
     pub const PATH: Self = Self(1);
     /// `host`, in lower case and without a port.
     pub const HOST: Self = Self(2);
-    /// `ip`: the peer's address, and the client's once that is known.
+    /// `ip`: the peer's address, and the client's once that is known. Read it by [`Request::text`] or [`Request::address`].
     pub const IP: Self = Self(3);
     /// `client`: who asks.
     pub const CLIENT: Self = Self(4);
@@ -71,6 +71,11 @@ impl Names {
         slot
     }
 
+    /// The slot of an attribute that some rule asks for.
+    pub(super) fn wanted(&self, attribute: &str) -> Option<Slot> {
+        self.attributes.get(attribute).copied()
+    }
+
     /// The name of a slot as rules write it.
     pub fn name(&self, slot: Slot) -> &str {
         &self.all[usize::from(slot.0)]
@@ -102,10 +107,12 @@ enum Space {
 
 impl Space {
     fn of(name: &str) -> (Self, &str) {
-        match name.split_once(':') {
-            Some(("header", header)) => (Self::Header, header),
-            Some(("query", parameter)) => (Self::Query, parameter),
-            _ => (Self::Attribute, name),
+        if let Some(header) = name.strip_prefix("header:") {
+            (Self::Header, header)
+        } else if let Some(parameter) = name.strip_prefix("query:") {
+            (Self::Query, parameter)
+        } else {
+            (Self::Attribute, name)
         }
     }
 }
@@ -115,13 +122,14 @@ impl Space {
 pub struct Request<'a> {
     names: &'a Names,
     values: SmallVec<[Option<Cow<'a, str>>; 12]>,
-    address: Option<IpAddr>,
+    /// The client's address, if a proxy told it.
+    client: Option<IpAddr>,
 }
 
 impl<'a> Request<'a> {
     /// A request of which nothing is known yet.
     pub fn new(names: &'a Names) -> Self {
-        Self { names, values: SmallVec::from_elem(None, names.all.len()), address: None }
+        Self { names, values: SmallVec::from_elem(None, names.all.len()), client: None }
     }
 
     /// States a fact. A name that no rule asks for is dropped. An empty value counts as absent.
@@ -148,14 +156,24 @@ impl<'a> Request<'a> {
         self.values[usize::from(slot.0)].as_deref()
     }
 
+    /// A fact, with addresses in their one spelling. Only asked for by conditions and people, because spelling takes time.
+    pub fn text(&self, slot: Slot) -> Option<Cow<'_, str>> {
+        match (slot, self.get(slot)) {
+            (Slot::IP, Some(value)) => {
+                Some(self.address().map_or(Cow::Borrowed(value), |address| Cow::Owned(address.to_string())))
+            }
+            (_, value) => value.map(Cow::Borrowed),
+        }
+    }
+
     /// The address in `ip`, if it is one.
     pub fn address(&self) -> Option<IpAddr> {
-        self.address
+        self.client.or_else(|| self.get(Slot::IP).and_then(address::parse))
     }
 
     /// All facts that are known, by name.
-    pub fn facts(&self) -> impl Iterator<Item = (&str, &str)> {
-        self.names.iter().filter_map(|(name, slot)| Some((name, self.get(slot)?)))
+    pub fn facts(&self) -> impl Iterator<Item = (&str, Cow<'_, str>)> {
+        self.names.iter().filter_map(|(name, slot)| Some((name, self.text(slot)?)))
     }
 
     fn set_at(&mut self, slot: Option<Slot>, value: impl Into<Cow<'a, str>>) {
@@ -171,17 +189,17 @@ impl<'a> Request<'a> {
                 self.put(slot, normal);
             }
             Slot::HOST => self.put(slot, host(fold(value, u8::is_ascii_uppercase, str::to_ascii_lowercase))),
-            Slot::IP => match address::parse(&value) {
-                Some(address) => self.set_address(address),
-                None => self.put(slot, value),
-            },
             _ => self.put(slot, value),
         }
     }
 
-    pub(super) fn set_address(&mut self, address: IpAddr) {
-        self.address = Some(address);
-        self.put(Slot::IP, Cow::Owned(address.to_string()));
+    /// A fact that is cheap to copy as long as it is borrowed from the caller.
+    pub(super) fn take(&self, slot: Slot) -> Option<Cow<'a, str>> {
+        self.values[usize::from(slot.0)].clone()
+    }
+
+    pub(super) fn set_client(&mut self, address: IpAddr) {
+        self.client = Some(address);
     }
 
     pub(super) fn put(&mut self, slot: Slot, value: Cow<'a, str>) {
@@ -213,7 +231,7 @@ mod tests {
         let names = Names::default();
         let mut request = Request::new(&names);
         request.set(name, value);
-        request.facts().next().map(|(_, value)| value.to_owned())
+        request.facts().next().map(|(_, value)| value.into_owned())
     }
 
     #[test]

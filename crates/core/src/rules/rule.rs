@@ -1,13 +1,15 @@
 //! One rule, compiled.
 
 use std::borrow::Cow;
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use foldhash::HashMap;
 use smallvec::SmallVec;
 
+use super::address;
 use super::condition::Condition;
-use super::identity::Identity;
+use super::identity::{Identity, network};
 use super::pattern::Pattern;
 use super::request::{Names, Request, Slot};
 use super::rule_set::RuleSetError;
@@ -69,7 +71,7 @@ pub(super) enum Cost {
     Fact { slot: Slot, default: u64, max: u64 },
 }
 
-/// The values of a key, each after its length.
+/// The values of a key: addresses as they are, texts after their length.
 pub type KeyBytes = SmallVec<[u8; 64]>;
 
 /// Why a rule does not apply.
@@ -82,23 +84,25 @@ pub(super) enum Miss {
 }
 
 impl Rule {
-    pub(super) fn key_bytes(&self, request: &Request<'_>, identity: &Identity) -> Result<KeyBytes, Miss> {
-        let mut bytes = KeyBytes::new();
+    /// Writes the key of a request.
+    pub(super) fn write_key(&self, request: &Request<'_>, identity: &Identity, bytes: &mut KeyBytes) -> Result<(), Miss> {
         for (position, part) in self.key.iter().enumerate() {
-            match self.key_value(part, request, identity) {
-                Some(value) => push_value(&mut bytes, &value),
-                None => return Err(Miss::Key(position)),
+            let address = if *part == KeyPart::Address { request.address() } else { None };
+            match (address, part) {
+                (Some(address), _) => push_address(bytes, identity.network(address)),
+                (None, KeyPart::Fact(slot)) => push_value(bytes, request.get(*slot).ok_or(Miss::Key(position))?),
+                _ => push_value(bytes, &self.key_value(part, request, identity).ok_or(Miss::Key(position))?),
             }
         }
-        Ok(bytes)
+        Ok(())
     }
 
     pub(super) fn key_value<'r>(&self, part: &KeyPart, request: &'r Request<'_>, identity: &Identity) -> Option<Cow<'r, str>> {
         match part {
             KeyPart::Fact(slot) => request.get(*slot).map(Into::into),
             KeyPart::Address => match request.address() {
-                Some(address) if address.is_ipv6() => Some(identity.network(address).to_string().into()),
-                _ => request.get(Slot::IP).map(Into::into),
+                Some(address) => Some(identity.network(address).to_string().into()),
+                None => request.get(Slot::IP).map(Into::into),
             },
             KeyPart::Capture(name) => {
                 let path = request.get(Slot::PATH)?;
@@ -106,6 +110,11 @@ impl Rule {
                 patterns.find_map(|pattern| pattern.capture(name, path)).map(Into::into)
             }
         }
+    }
+
+    /// Whether it asks for the address, to match it or to count by it.
+    pub(super) fn wants_address(&self) -> bool {
+        self.key.contains(&KeyPart::Address) || self.conditions.iter().any(|condition| condition.slot == Slot::IP)
     }
 
     fn patterns(&self) -> impl Iterator<Item = &Pattern> {
@@ -133,6 +142,14 @@ impl Cost {
     }
 }
 
+/// An address is written in as many bytes as it has: to spell it takes longer than all else.
+fn push_address(bytes: &mut KeyBytes, address: IpAddr) {
+    match address {
+        IpAddr::V4(address) => bytes.extend_from_slice(&address.octets()),
+        IpAddr::V6(address) => bytes.extend_from_slice(&address.octets()),
+    }
+}
+
 fn push_value(bytes: &mut KeyBytes, value: &str) {
     bytes.extend_from_slice(&(value.len() as u64).to_le_bytes());
     bytes.extend_from_slice(value.as_bytes());
@@ -141,7 +158,7 @@ fn push_value(bytes: &mut KeyBytes, value: &str) {
 /// Compiles a rule. `keys` are the different keys of the rules so far.
 pub(super) fn compile(
     spec: &RuleSpec,
-    identity: &Identity,
+    ipv6_prefix: u8,
     names: &mut Names,
     keys: &mut Vec<Vec<KeyPart>>,
 ) -> Result<Rule, RuleSetError> {
@@ -165,7 +182,7 @@ pub(super) fn compile(
     };
     let key: Vec<KeyPart> = spec.per.iter().map(part).collect();
     let key_number = key_number(&key, keys);
-    let (plans, tiers, overrides) = plans(spec, &key, identity)?;
+    let (plans, tiers, overrides) = plans(spec, &key, ipv6_prefix)?;
     let cost = match &spec.cost {
         CostSpec::Units { units } => Cost::Units((*units).min(UNITS_MAX)),
         CostSpec::Attribute { attribute, default, max } => {
@@ -206,7 +223,7 @@ fn key_number(key: &[KeyPart], keys: &mut Vec<Vec<KeyPart>>) -> usize {
 
 type Plans = (Vec<Plan>, HashMap<Box<str>, usize>, HashMap<KeyBytes, usize>);
 
-fn plans(spec: &RuleSpec, key: &[KeyPart], identity: &Identity) -> Result<Plans, RuleSetError> {
+fn plans(spec: &RuleSpec, key: &[KeyPart], ipv6_prefix: u8) -> Result<Plans, RuleSetError> {
     let invalid = |message: &str| RuleSetError::Invalid { place: spec.name.clone(), message: message.to_owned() };
     if spec.quotas.is_empty() && !spec.stop {
         return Err(invalid("a rule without quotas must stop"));
@@ -225,7 +242,10 @@ fn plans(spec: &RuleSpec, key: &[KeyPart], identity: &Identity) -> Result<Plans,
         }
         let mut bytes = KeyBytes::new();
         for (part, value) in key.iter().zip(values) {
-            push_value(&mut bytes, &spelling(part, value, identity));
+            match (part, address::parse(value)) {
+                (KeyPart::Address, Some(address)) => push_address(&mut bytes, network(address, ipv6_prefix)),
+                _ => push_value(&mut bytes, value),
+            }
         }
         let plan = match given {
             OverrideSpec::Tier { tier, .. } => {
@@ -239,14 +259,6 @@ fn plans(spec: &RuleSpec, key: &[KeyPart], identity: &Identity) -> Result<Plans,
         overrides.insert(bytes, plan);
     }
     Ok((plans, tiers, overrides))
-}
-
-/// An address in an override is spelled as those of requests are.
-fn spelling(part: &KeyPart, value: &str, identity: &Identity) -> String {
-    match (part, super::address::parse(value)) {
-        (KeyPart::Address, Some(address)) => identity.network(address).to_string(),
-        _ => value.to_owned(),
-    }
 }
 
 fn quotas(spec: &RuleSpec, texts: &[QuotaText]) -> Result<Vec<Quota>, RuleSetError> {

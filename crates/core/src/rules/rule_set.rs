@@ -2,8 +2,8 @@
 
 use smallvec::SmallVec;
 
-use super::identity::Identity;
-use super::index::Index;
+use super::identity::{self, Identity};
+use super::index::{Candidates, Index};
 use super::request::{Names, Request};
 use super::rule::{self, KeyBytes, Miss, Rule};
 use super::spec::{Mode, RuleSetSpec, RuleSpec, VERSION};
@@ -89,17 +89,19 @@ impl RuleSet {
             return Err(RuleSetError::TooMany(spec.rules.len()));
         }
         let mut names = Names::default();
-        let token = spec.jwt.as_ref().map(|jwt| jwt.header.as_str());
-        let identity = Identity::new(&spec.identity, token, &mut names).map_err(|network| RuleSetError::Invalid {
-            place: "identity".into(),
-            message: format!("{network:?} is no network"),
-        })?;
         let mut specs: Vec<&RuleSpec> = spec.rules.iter().collect();
         // Stable: rules of one priority stay in the order of the files.
         specs.sort_by_key(|rule| std::cmp::Reverse(rule.priority));
-        let mut keys = Vec::new();
-        let mut rules =
-            specs.into_iter().map(|rule| rule::compile(rule, &identity, &mut names, &mut keys)).collect::<Result<Vec<_>, _>>()?;
+        let (mut keys, ipv6_prefix) = (Vec::new(), identity::ipv6_prefix(&spec.identity));
+        let mut rules = specs
+            .into_iter()
+            .map(|rule| rule::compile(rule, ipv6_prefix, &mut names, &mut keys))
+            .collect::<Result<Vec<_>, _>>()?;
+        let token = spec.jwt.as_ref().map(|jwt| jwt.header.as_str());
+        let identity =
+            Identity::new(&spec.identity, token, rules.iter().any(Rule::wants_address), &mut names).map_err(|network| {
+                RuleSetError::Invalid { place: "identity".into(), message: format!("{network:?} is no network") }
+            })?;
         let mut index = Index::default();
         for (number, rule) in (0..).zip(&mut rules) {
             let filed = if rule.mode == Mode::Off { None } else { index.add(number, &rule.conditions) };
@@ -139,7 +141,9 @@ impl RuleSet {
     /// The rules that apply to an identified request. With `cost`, that is what it costs everywhere.
     pub fn matches(&self, request: &Request<'_>, cost: Option<u64>) -> Matches {
         let mut matches = Matches::default();
-        for number in self.index.candidates(request) {
+        let mut candidates = Candidates::new();
+        self.index.candidates(request, &mut candidates);
+        for number in candidates {
             let rule = &self.rules[number as usize];
             if rule.mode == Mode::Off {
                 continue;
@@ -165,7 +169,9 @@ impl RuleSet {
         let key = match known {
             Some(position) => position,
             None => {
-                matches.keys.push((rule.key_number, rule.key_bytes(request, &self.identity)?));
+                let mut bytes = KeyBytes::new();
+                rule.write_key(request, &self.identity, &mut bytes)?;
+                matches.keys.push((rule.key_number, bytes));
                 matches.keys.len() - 1
             }
         };
