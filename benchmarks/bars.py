@@ -39,6 +39,7 @@ def judge(results: dict[str, Any]) -> list[Bar]:
     return [
         *_python(results.get("python") or {}),
         *_rust(results.get("rust") or {}),
+        *_rules(results.get("rules") or {}),
         *_tail(results.get("tail") or {}),
         *_memory(results.get("memory") or {}),
     ]
@@ -62,6 +63,19 @@ def _rust(section: dict[str, Any]) -> Iterator[Bar]:
     if ("hot key each", 2) in rates:
         gain = rates["hot key each", 2] / rates["hot key each", 1]
         yield Bar("`gcra` in Rust, two threads against one, a hot key each", gain, "x", 1.6)
+
+
+def _rules(section: dict[str, Any]) -> Iterator[Bar]:
+    for row in (section.get("matching") or {}).get("rows", []):
+        if row["rules"] == 1_000:
+            yield Bar("matching one request among 1,000 rules, in Rust", row["match_ns"] / 1e3, "µs", 1.0, at_most=True)
+    for row in section.get("loading", []):
+        if row["rules"] == 10_000:
+            yield Bar("loading a file of 10,000 rules", row["seconds"], "s", 2.0, at_most=True)
+    for row in section.get("checking", []):
+        if row["style"] == "check":
+            what = f"`RuleLimiter.check` with {row['rules']} rules, {row['scenario']}"
+            yield Bar(what, 1e3 / row["median_ns"], "M/s", 0.7)
 
 
 def _tail(section: dict[str, Any]) -> Iterator[Bar]:

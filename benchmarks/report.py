@@ -18,6 +18,7 @@ def tables(results: dict[str, Any]) -> Iterator[tuple[str, list[str], Rows]]:
         yield "Bars", ["what", "measured", "bar", "verdict"], bars
     yield from _python(results.get("python") or {})
     yield from _rust(results.get("rust") or {})
+    yield from _rules(results.get("rules") or {})
     yield from _tail(results.get("tail") or {})
     yield from _memory(results.get("memory") or {})
 
@@ -77,6 +78,31 @@ def _rust(section: dict[str, Any]) -> Iterator[tuple[str, list[str], Rows]]:
                 for row in section["rows"]
             ],
         )
+
+
+def _rules(section: dict[str, Any]) -> Iterator[tuple[str, list[str], Rows]]:
+    matching = (section.get("matching") or {}).get("rows", [])
+    if matching:
+        first = matching[0]["match_ns"]
+        header = ["rules", "ns per request", "against the smallest set", "compiled in, ms"]
+        yield (
+            "Rules: matching, in Rust",
+            header,
+            [
+                [f"{row['rules']:,}", f"{row['match_ns']:,.0f}", f"{row['match_ns'] / first:.2f} x", f"{row['compile_ms']:.1f}"]
+                for row in matching
+            ],
+        )
+    if section.get("loading"):
+        header = ["rules", "seconds"]
+        yield "Rules: loading a file", header, [[f"{row['rules']:,}", f"{row['seconds']:.2f}"] for row in section["loading"]]
+    if section.get("checking"):
+        header = ["request", "call", "ns", "M/s"]
+        rows = [
+            [row["scenario"], f"`{row['style']}`", f"{row['median_ns']:,.0f}", f"{1e3 / row['median_ns']:.2f}"]
+            for row in section["checking"]
+        ]
+        yield f"Rules: requests from Python, {section['checking'][0]['rules']} rules", header, rows
 
 
 def _tail(section: dict[str, Any]) -> Iterator[tuple[str, list[str], Rows]]:

@@ -18,6 +18,7 @@ import memory
 import plot
 import python_speed
 import report
+import rules_speed
 import rust_speed
 import tail
 from bars import judge
@@ -26,8 +27,20 @@ from rich.progress import BarColumn, Progress, SpinnerColumn, TaskID, TextColumn
 from rich.table import Table
 
 HERE = Path(__file__).resolve().parent
-SUBJECTS = {"python": python_speed.measure, "rust": rust_speed.measure, "tail": tail.measure, "memory": memory.measure}
-TITLES = {"python": "Calls from Python", "rust": "The store in Rust", "tail": "Tail latency", "memory": "Bytes per key"}
+SUBJECTS = {
+    "python": python_speed.measure,
+    "rust": rust_speed.measure,
+    "rules": rules_speed.measure,
+    "tail": tail.measure,
+    "memory": memory.measure,
+}
+TITLES = {
+    "python": "Calls from Python",
+    "rust": "The store in Rust",
+    "rules": "Rules",
+    "tail": "Tail latency",
+    "memory": "Bytes per key",
+}
 
 
 def main() -> None:
