@@ -139,7 +139,7 @@ impl Engine {
                 outcome,
             }
         });
-        let seen = request.facts().map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
+        let seen = request.facts().map(|(name, value)| (name.to_owned(), value.into_owned())).collect();
         Ok((seen, explained.collect()))
     }
 
