@@ -1,5 +1,5 @@
 """
-The command `tidegate`. Each command is a module of its own, and a line in `COMMANDS`.
+The command `tidegate`. Each command is a module of its own, and a line in `COMMANDS`; each group of commands is a line in `GROUPS`.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tidegate import __version__
+from tidegate.cli import rules
 from tidegate.cli.check import check
 from tidegate.errors import TidegateError
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
 COMMANDS: dict[str, Callable[..., None]] = {"check": check}
+GROUPS: dict[str, typer.Typer] = {"rules": rules.app}
 
 EXIT_USAGE = 2
 
@@ -43,6 +45,8 @@ app = typer.Typer(
 )
 for _name, _command in COMMANDS.items():
     app.command(_name)(_command)
+for _name, _group in GROUPS.items():
+    app.add_typer(_group, name=_name)
 
 
 def main() -> None:

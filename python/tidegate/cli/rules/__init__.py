@@ -1,0 +1,32 @@
+"""
+The commands `tidegate rules ...`. Each is a module of its own, and a line in `COMMANDS`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import typer
+
+from tidegate.cli.rules.errors import errors
+from tidegate.cli.rules.fmt import fmt
+from tidegate.cli.rules.lint import lint
+from tidegate.cli.rules.schema import schema
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+COMMANDS: dict[str, Callable[..., None]] = {
+    "lint": lint,
+    "fmt": fmt,
+    "schema": schema,
+    "errors": errors,
+}
+
+app = typer.Typer(
+    help="Check, explain and format files of rules.",
+    epilog="Exit codes: 0 good, 1 problems found, 2 wrong usage.",
+    add_completion=False,
+)
+for _name, _command in COMMANDS.items():
+    app.command(_name)(_command)
