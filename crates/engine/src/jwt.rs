@@ -13,6 +13,7 @@
 mod claims;
 mod key;
 
+use std::collections::HashSet;
 use std::fmt;
 
 use jsonwebtoken::{DecodingKey, Validation};
@@ -114,13 +115,14 @@ impl fmt::Debug for Jwt {
 
 /// Signatures are verified by the library. Claims are not: it reads a clock of its own.
 fn signature_only(algorithms: Vec<jsonwebtoken::Algorithm>) -> Validation {
-    let mut validation = Validation::default();
-    validation.algorithms = algorithms;
-    validation.required_spec_claims.clear();
-    validation.validate_exp = false;
-    validation.validate_nbf = false;
-    validation.validate_aud = false;
-    validation
+    Validation {
+        algorithms,
+        required_spec_claims: HashSet::new(),
+        validate_exp: false,
+        validate_nbf: false,
+        validate_aud: false,
+        ..Validation::default()
+    }
 }
 
 /// A header's value without the word `Bearer`, in any case.
