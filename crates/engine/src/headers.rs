@@ -2,7 +2,7 @@
 //!
 //! The form is that of draft-ietf-httpapi-ratelimit-headers-11. Everything is rounded to whole seconds so that it stays true: waits up, what is left down.
 
-use tidegate_core::decision::Status;
+use tidegate_core::decision::{Status, Verdict};
 use tidegate_core::quota::Shape;
 use tidegate_core::time::Ticks;
 
@@ -20,15 +20,15 @@ const SECOND: u64 = 1_000_000_000;
 
 /// The fields to send with a response, whether it was allowed or denied. Unlimited quotas are not mentioned.
 pub fn fields(decision: &Decision) -> Vec<(&'static str, String)> {
-    let told = decision.statuses().filter(|(_, status)| status.limit.is_some() && decision.is_told(status));
-    let policies: Vec<String> = told.map(|(planned, status)| policy(planned, status)).collect();
+    let told = || decision.statuses().filter(|(_, status)| status.limit.is_some() && decision.is_told(status));
+    let policies: Vec<String> = told().map(|(planned, status)| policy(planned, status)).collect();
     let mut fields = Vec::new();
     if !policies.is_empty() {
         fields.push(("RateLimit-Policy", policies.join(", ")));
     }
-    let binding = decision.binding().filter(|(_, status)| status.limit.is_some() && decision.is_told(status));
-    if let Some((planned, status)) = binding {
-        fields.push(("RateLimit", available(planned, status)));
+    // The tightest of those that clients are told about, which need not be the one that decides.
+    if let Some(status) = Verdict::new(told().map(|(_, status)| *status).collect()).binding() {
+        fields.push(("RateLimit", available(decision.planned(status), status)));
     }
     if let (false, Some(wait)) = (decision.is_allowed(), decision.verdict().retry_after()) {
         fields.push(("Retry-After", seconds_up(wait).max(1).to_string()));

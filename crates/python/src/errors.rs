@@ -23,6 +23,12 @@ pub(crate) fn from_usage(error: &UsageError) -> PyErr {
     let class = match error {
         UsageError::EmptyKey
         | UsageError::NoRules
+        | UsageError::TooManyQuotas { .. }
+        | UsageError::EmptyDomain
+        | UsageError::NoDescriptors
+        | UsageError::TooManyDescriptors { .. }
+        | UsageError::LimitWithoutUnit { .. }
+        | UsageError::CreditWithoutWindow { .. }
         | UsageError::CostTooLarge { .. }
         | UsageError::ForeignDecision
         | UsageError::WrongKey
@@ -64,14 +70,14 @@ pub(crate) fn from_load(error: &LoadError) -> PyErr {
         LoadError::TooMany { .. } => "too-many-quotas",
         LoadError::Zone(_) => "unknown-zone",
         LoadError::Meter(_) => "overflow",
-        LoadError::Rules(_) | LoadError::Jwt(_) => return raise("ConfigError", &error.to_string(), None),
+        LoadError::Rules(_) | LoadError::Domains(_) | LoadError::Jwt(_) => return raise("ConfigError", &error.to_string(), None),
     };
     let hint = match error {
         LoadError::Empty => "write at least one, such as 100/minute, or unlimited",
         LoadError::TooMany { .. } => "use several limiters",
         LoadError::Zone(_) => "use an IANA name such as Europe/Berlin or UTC",
         LoadError::Meter(_) => "use a smaller limit or a shorter period",
-        LoadError::Rules(_) | LoadError::Jwt(_) => "see `tidegate rules lint`",
+        LoadError::Rules(_) | LoadError::Domains(_) | LoadError::Jwt(_) => "see `tidegate rules lint`",
     };
     quota(&format!("{error}\nhint: {hint}"), code, Some(hint), None, None)
 }

@@ -162,7 +162,12 @@ impl Engine {
             return Err(UsageError::CostTooLarge { cost });
         }
         let matches = rules.set.matches(&self.request(rules, facts), cost);
-        Ok(Box::new(self.requested(plan, rules, &matches)))
+        let requested = self.requested(plan, rules, &matches);
+        // A status names its charge by a number of 16 bits.
+        if requested.charged.len() > usize::from(u16::MAX) {
+            return Err(UsageError::TooManyQuotas { count: requested.charged.len() });
+        }
+        Ok(Box::new(requested))
     }
 
     fn request<'a>(&self, rules: &'a Rules, facts: &'a impl Facts) -> Request<'a> {
@@ -176,11 +181,12 @@ impl Engine {
     fn requested(&self, plan: &Plan, rules: &Rules, matches: &Matches) -> Requested {
         let keys: SmallVec<[Digest; 2]> = matches.keys.iter().map(|(_, bytes)| self.digester.digest(bytes)).collect();
         let mut requested = Requested::default();
-        for (number, found) in (1..).zip(&matches.rules) {
+        for (number, found) in matches.rules.iter().enumerate() {
             requested.rules.push(found.rule);
             let rule = &rules.set.rules()[found.rule];
             let set = rules.set_of(found.rule, found.plan);
-            let part = if is_enforced(rule, &matches.keys[found.key].1) { Part::Enforced } else { Part::Shadow(number) };
+            let shadow = || Part::Shadow(u16::try_from(number).unwrap_or(u16::MAX));
+            let part = if is_enforced(rule, &matches.keys[found.key].1) { Part::Enforced } else { shadow() };
             let charged = |quota| Charged { rule: found.rule, set, quota, key: keys[found.key], cost: found.cost, part };
             requested.charged.extend((0..plan.sets()[set].quotas.len()).map(charged));
         }

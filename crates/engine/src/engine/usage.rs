@@ -2,6 +2,9 @@
 
 use tidegate_core::quota::UNITS_MAX;
 
+/// The most descriptors of one request.
+pub(super) const DESCRIPTORS_MAX: usize = 1_000;
+
 /// A call that makes no sense.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum UsageError {
@@ -11,6 +14,36 @@ pub enum UsageError {
     /// The engine decides by keys.
     #[error("there are no rules; the limiter was made of quotas")]
     NoRules,
+    /// A request without a domain.
+    #[error("the domain is empty; name the domain of the descriptors")]
+    EmptyDomain,
+    /// A request without descriptors.
+    #[error("the list of descriptors is empty; name at least one")]
+    NoDescriptors,
+    /// A request with too many descriptors.
+    #[error("{count} descriptors are given, at most {DESCRIPTORS_MAX} are possible")]
+    TooManyDescriptors {
+        /// How many.
+        count: usize,
+    },
+    /// A descriptor brings a limit without a unit.
+    #[error("descriptor {descriptor} has a limit without a unit; name one, such as MINUTE")]
+    LimitWithoutUnit {
+        /// Its position.
+        descriptor: usize,
+    },
+    /// Hits are given back where nothing says where they went.
+    #[error("descriptor {descriptor} gives hits back, which only fixed windows can take")]
+    CreditWithoutWindow {
+        /// Its position.
+        descriptor: usize,
+    },
+    /// More quotas apply to one request than a decision can name.
+    #[error("{count} quotas apply to one request; narrow the rules down")]
+    TooManyQuotas {
+        /// How many.
+        count: usize,
+    },
     /// More than any quota can hold.
     #[error("cost {cost} is too large, at most {UNITS_MAX} is possible")]
     CostTooLarge {
