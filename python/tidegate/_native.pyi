@@ -4,7 +4,7 @@ The data plane: the one place where Python meets Rust.
 Import names from `tidegate`; this module is private and only a few files of the package may use it (`pyproject.toml`, TID251).
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Self, TypeAlias, final
 
 __version__: str
@@ -367,6 +367,31 @@ class RuleEngine:
         """Gives the slots back that a decision holds; false when there were none any more."""
     def load(self, rules: str, transition: str) -> int:
         """Replaces the rules for all following decisions, atomically; returns the new generation."""
+    def check_descriptors(
+        self,
+        domain: str,
+        descriptors: Iterable[Mapping[str, Any]],
+        hits_addend: int = 0,
+        *,
+        shadow_mode: bool = False,
+        quota_mode: bool = False,
+    ) -> dict[str, Any]:
+        """
+        Counts the descriptors of a request as the reference rate limit service does, and says which of them are over their limit.
+
+        Args:
+            domain: The domain whose tree is asked.
+            descriptors: One mapping each: `entries` (pairs of texts), and if need be `limit` (`requests_per_unit` and `unit`, instead of
+                the tree's), `hits_addend` (0 only asks) and `is_negative_hits` (the hits are given back).
+            hits_addend: How many hits descriptors count that do not say it; 0 is 1.
+            shadow_mode: Whether every request passes, although its statuses say what they say.
+            quota_mode: Whether every descriptor denies only together with all others.
+
+        Returns:
+            `overall_code` (`OK` or `OVER_LIMIT`); `statuses`, one for each descriptor, with `code`, `current_limit`, `limit_remaining`,
+            `duration_until_reset` in seconds, `shadowed`, `quota_mode` and `metadata`; `tightest`, the position of the status that headers
+            tell; `metadata` of all that passed; `domain_known`; `degraded`, why the store could not decide; `generation`.
+        """
     def explain(self, attributes: _Attributes) -> dict[str, Any]:
         """
         What the rules make of a request, rule by rule.

@@ -1,10 +1,12 @@
 //! The engine: quotas or rules, a store, and what the library, the service and the proxy ask of them.
 
+mod descriptors;
 mod lease;
 mod receipt;
 mod request;
 mod usage;
 
+pub use descriptors::{DescriptorAsk, DescriptorsDecision, DescriptorsRequest, OwnLimit};
 pub use request::{Explained, Facts};
 pub use usage::UsageError;
 

@@ -2,14 +2,16 @@
 
 mod quotas;
 
+pub(crate) use quotas::descriptor_namespace;
 pub use quotas::{Planned, QuotaSet};
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
 use quotas::Owner;
+use tidegate_core::descriptors::{Domain, Domains, DomainsError, Limit};
 use tidegate_core::meter::MeterError;
-use tidegate_core::quota::{Quota, Shape};
+use tidegate_core::quota::{FixedWindowSpan, Quota, Shape};
 use tidegate_core::rules::{RuleSet, RuleSetError, RuleSetSpec};
 use tidegate_core::time::Ticks;
 use tidegate_store::digest::Digester;
@@ -40,6 +42,9 @@ pub enum LoadError {
     /// The rules cannot be compiled.
     #[error(transparent)]
     Rules(#[from] RuleSetError),
+    /// The trees of descriptors cannot be compiled.
+    #[error(transparent)]
+    Domains(#[from] DomainsError),
     /// The key that verifies tokens cannot be used.
     #[error(transparent)]
     Jwt(#[from] JwtError),
@@ -97,8 +102,12 @@ pub struct Rules {
     pub set: RuleSet,
     /// Who verifies claims.
     pub jwt: Option<Jwt>,
+    /// Trees of descriptors.
+    pub domains: Domains,
     /// Where the quota sets of each rule begin: one for each of its plans.
     first_sets: Vec<usize>,
+    /// Where those of the descriptors' limits begin: one for each, by number.
+    first_limit: usize,
 }
 
 impl Plan {
@@ -125,7 +134,8 @@ impl Plan {
         let owners: HashMap<&Owner, &QuotaSet> = self.sets.iter().map(|set| (&set.owner, set)).collect();
         for set in &mut next.sets {
             if let Some(old) = owners.get(&set.owner) {
-                set.inherit(old, transition == Transition::Safe, store)?;
+                // As in the reference service, the count of descriptors starts afresh when their unit changes.
+                set.inherit(old, transition == Transition::Safe && !set.is_of_descriptors(), store)?;
             }
         }
         Ok(Self::new(next.generation, next.rules, next.sets))
@@ -146,7 +156,13 @@ impl Plan {
                         sets.push(set(Owner { rule: Arc::clone(&rule.name), plan: plan.name.clone() }, plan.quotas.clone())?);
                     }
                 }
-                Ok(Self::new(generation, Some(Arc::new(Rules { set: rules, jwt, first_sets })), sets))
+                let domains = Domains::new(rules.domains())?;
+                let first_limit = sets.len();
+                for (number, (domain, limit)) in domains.limits().into_iter().enumerate() {
+                    sets.push(set(Owner::of_limit(number), counted(domain, limit))?);
+                }
+                let rules = Rules { set: rules, jwt, domains, first_sets, first_limit };
+                Ok(Self::new(generation, Some(Arc::new(rules)), sets))
             }
         }
     }
@@ -213,4 +229,25 @@ impl Rules {
     pub(crate) fn set_of(&self, rule: usize, plan: usize) -> usize {
         self.first_sets[rule] + plan
     }
+
+    /// The quotas of one limit of a descriptor, by their number.
+    pub(crate) fn set_of_limit(&self, limit: &Limit) -> usize {
+        self.first_limit + limit.number
+    }
+}
+
+/// The quotas of a descriptor as they are charged.
+fn counted(domain: &Domain, limit: &Limit) -> Vec<Quota> {
+    let is_counted = !domain.is_atomic && is_counted(&limit.quotas);
+    limit.quotas.iter().map(|quota| if is_counted { above_zero(quota) } else { quota.clone() }).collect()
+}
+
+/// Whether a descriptor with these quotas is counted as in the reference service, also above its limit: one window that is counted from the epoch.
+pub(crate) fn is_counted(quotas: &[Quota]) -> bool {
+    matches!(quotas, [quota] if matches!(quota.shape(), Shape::FixedWindow { window: FixedWindowSpan::Epoch { .. }, .. }))
+}
+
+/// A limit of 0 is counted too, and over with the first hit. Its quota alone would remember nothing.
+pub(crate) fn above_zero(quota: &Quota) -> Quota {
+    quota.with_limit_at_least(Some(1))
 }

@@ -11,6 +11,7 @@ mod clock;
 mod config;
 mod convert;
 mod decision;
+mod descriptors;
 mod engine;
 mod errors;
 mod facts;

@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
+use tidegate_core::descriptors::answer::Modes;
 use tidegate_core::rules::RuleSetSpec;
 use tidegate_core::rules::condition;
 use tidegate_core::rules::explain::Outcome;
@@ -133,6 +134,20 @@ impl RuleEngine {
         explanation.set_item("attributes", seen)?;
         explanation.set_item("rules", PyList::new(py, rules)?)?;
         Ok(explanation)
+    }
+
+    /// Counts the descriptors of a request, and says which of them are over their limit.
+    #[pyo3(signature = (domain, descriptors, hits_addend = 0, *, shadow_mode = false, quota_mode = false))]
+    fn check_descriptors<'py>(
+        &self,
+        domain: &str,
+        descriptors: &Bound<'py, PyAny>,
+        hits_addend: u32,
+        shadow_mode: bool,
+        quota_mode: bool,
+    ) -> PyResult<Bound<'py, PyDict>> {
+        let modes = Modes { is_shadow: shadow_mode, is_quota: quota_mode };
+        crate::descriptors::check(self.open()?, domain, descriptors, hits_addend.into(), modes)
     }
 
     /// Counters since the limiter was made.

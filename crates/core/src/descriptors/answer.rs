@@ -88,8 +88,8 @@ impl Status {
     }
 
     /// The answer where nothing is limited on purpose.
-    pub fn unlimited(limit: &Limit) -> Self {
-        Self { remaining: REMAINING_UNLIMITED, is_unlimited: true, metadata: limit.metadata.clone(), ..Self::default() }
+    pub fn unlimited() -> Self {
+        Self { remaining: REMAINING_UNLIMITED, is_unlimited: true, ..Self::default() }
     }
 
     /// The answer by a node's limit.
@@ -118,10 +118,12 @@ impl Status {
 
 impl Answer {
     /// Combines what the descriptors were answered.
-    pub fn new(statuses: Vec<Status>, modes: Modes) -> Self {
-        let is_quota = |status: &&Status| !status.is_unlimited && (status.is_quota || modes.is_quota);
-        let is_denied = statuses.iter().any(|status| status.is_over && !is_quota(&status));
-        let mut quotas = statuses.iter().filter(is_quota).peekable();
+    pub fn new(mut statuses: Vec<Status>, modes: Modes) -> Self {
+        for status in &mut statuses {
+            status.is_quota = !status.is_unlimited && (status.is_quota || modes.is_quota);
+        }
+        let is_denied = statuses.iter().any(|status| status.is_over && !status.is_quota);
+        let mut quotas = statuses.iter().filter(|status| status.is_quota).peekable();
         let is_used_up = quotas.peek().is_some() && quotas.all(|status| status.is_over);
         let is_over = (is_denied || is_used_up) && !modes.is_shadow;
         Self { overall: if is_over { Code::OverLimit } else { Code::Ok }, statuses }
@@ -158,10 +160,10 @@ fn merge(into: &mut Map<String, Value>, from: &Map<String, Value>) {
     }
 }
 
-/// Which of the limits of one request are replaced by others, that is named by one of them.
+/// Which of the limits of one request are replaced by others, that is named by one of them. What is unlimited stays so.
 pub fn replaced(limits: &[Option<&Limit>]) -> Vec<bool> {
     let names: Vec<&str> = limits.iter().flatten().flat_map(|limit| &limit.replaces).map(|name| &**name).collect();
-    let is_replaced = |limit: &Limit| limit.name.as_deref().is_some_and(|name| names.contains(&name));
+    let is_replaced = |limit: &Limit| !limit.is_unlimited() && limit.name.as_deref().is_some_and(|name| names.contains(&name));
     limits.iter().map(|limit| limit.is_some_and(is_replaced)).collect()
 }
 

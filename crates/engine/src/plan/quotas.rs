@@ -29,6 +29,16 @@ pub(super) struct Owner {
     pub(super) plan: Box<str>,
 }
 
+/// The owner's rule for limits of descriptors: no rule can have this name.
+const DESCRIPTORS: &str = "descriptors:";
+
+impl Owner {
+    /// The owner of a descriptor's limit. All of them share their namespaces: who is counted says the descriptor, whatever limit it meets.
+    pub(super) fn of_limit(number: usize) -> Self {
+        Self { rule: DESCRIPTORS.into(), plan: number.to_string().into() }
+    }
+}
+
 /// A quota, compiled, with the namespace of its counters.
 #[derive(Debug, Clone)]
 pub struct Planned {
@@ -76,6 +86,11 @@ impl QuotaSet {
             self.quotas.extend(phased_out);
         }
         Ok(())
+    }
+
+    /// Whether it is the limit of a descriptor.
+    pub(super) fn is_of_descriptors(&self) -> bool {
+        &*self.owner.rule == DESCRIPTORS
     }
 
     /// The quota with these counters.
@@ -171,7 +186,7 @@ fn compile(
         // Two quotas alike are told apart by their order.
         let twins = identities[..index].iter().filter(|&identity| *identity == identities[index]).count();
         // All plans of a rule share its counters as far as they can be shared, so that a change of plan starts nothing afresh.
-        let namespace = digester.digest(format!("quota:{}:{}:{twins}", owner.rule, identities[index]).as_bytes());
+        let namespace = namespace(&owner.rule, &identities[index], twins, digester);
         let calendar = calendar_of(&quota)?;
         let meter = Meter::new(&quota, store.tick(), calendar.clone())?;
         let label = match rule {
@@ -183,6 +198,15 @@ fn compile(
         Ok(Planned { meter, namespace, until: None, rule, label, text, calendar, quota, refunds_since: generation })
     });
     planned.collect()
+}
+
+fn namespace(rule: &str, identity: &str, twins: usize, digester: &Digester) -> Digest {
+    digester.digest(format!("quota:{rule}:{identity}:{twins}").as_bytes())
+}
+
+/// The namespace of a quota that a descriptor brings along: the same as if the tree said it.
+pub(crate) fn descriptor_namespace(quota: &Quota, digester: &Digester) -> Digest {
+    namespace(DESCRIPTORS, &identity(quota), 0, digester)
 }
 
 /// What counters are tied to: not to the limit, and for rates not to the period either, because their state is a time.

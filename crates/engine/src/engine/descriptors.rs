@@ -1,0 +1,144 @@
+//! Decisions on descriptors, as the reference rate limit service takes them.
+//!
+//! Every descriptor is counted on its own, also above its limit and also when another one denies the request. In a domain that says `atomic` all are
+//! charged together or none is. A descriptor with another algorithm than a fixed window, or with several windows, is charged only if it fits.
+
+mod charge;
+mod matched;
+
+use std::sync::atomic::Ordering;
+
+use tidegate_core::descriptors::answer::{Answer, Code, Modes, Status};
+use tidegate_core::descriptors::{Domain, Entry, Unit};
+use tidegate_core::time::Ticks;
+use tidegate_store::store::StoreError;
+
+use self::matched::{Limited, Matched};
+use super::usage::DESCRIPTORS_MAX;
+use super::{Engine, OnStoreError, UsageError};
+
+/// One descriptor of a request.
+#[derive(Debug, Clone, Copy)]
+pub struct DescriptorAsk<'a> {
+    /// Its entries, in order.
+    pub entries: &'a [Entry<'a>],
+    /// A limit that it brings along: then the tree is not asked.
+    pub limit: Option<OwnLimit>,
+    /// How many hits it counts; 0 only asks. `None` is what the request says.
+    pub hits: Option<u64>,
+    /// Whether the hits are given back to the window of now.
+    pub is_negative: bool,
+}
+
+/// A limit that a descriptor brings along.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct OwnLimit {
+    /// So many ...
+    pub requests_per_unit: u32,
+    /// ... per unit.
+    pub unit: Unit,
+}
+
+/// A request.
+#[derive(Debug, Clone, Copy)]
+pub struct DescriptorsRequest<'a> {
+    /// The domain.
+    pub domain: &'a str,
+    /// What is counted.
+    pub descriptors: &'a [DescriptorAsk<'a>],
+    /// How many hits descriptors count that do not say it; 0 is 1.
+    pub hits_addend: u64,
+    /// How all requests are answered.
+    pub modes: Modes,
+}
+
+/// The answer.
+#[derive(Debug, Clone, PartialEq)]
+pub struct DescriptorsDecision {
+    /// What is said.
+    pub answer: Answer,
+    /// Whether there is such a domain.
+    pub is_domain_known: bool,
+    /// Why the store could not decide. The statuses then say what the policy said.
+    pub degraded: Option<StoreError>,
+    /// The generation of rules that decided.
+    pub generation: u64,
+}
+
+impl Engine {
+    /// Counts the descriptors of a request, and says which of them are over their limit.
+    ///
+    /// # Errors
+    /// See [`UsageError`]; then nothing was counted.
+    pub fn check_descriptors(&self, request: &DescriptorsRequest<'_>) -> Result<DescriptorsDecision, UsageError> {
+        match request.descriptors.len() {
+            _ if request.domain.is_empty() => return Err(UsageError::EmptyDomain),
+            0 => return Err(UsageError::NoDescriptors),
+            1..=DESCRIPTORS_MAX => {}
+            count => return Err(UsageError::TooManyDescriptors { count }),
+        }
+        let plan = self.plan();
+        let rules = plan.rules().ok_or(UsageError::NoRules)?;
+        let domain = rules.domains.get(request.domain);
+        let (statuses, degraded) = match domain {
+            None => (vec![Status::default(); request.descriptors.len()], None),
+            Some(domain) => {
+                let matched = matched::find(self, &plan, rules, domain, request)?;
+                match self.count(domain, &matched, request.modes) {
+                    Ok(statuses) => (statuses, None),
+                    Err(error) => (self.by_policy(&matched, &error), Some(error)),
+                }
+            }
+        };
+        let answer = Answer::new(statuses, request.modes);
+        if degraded.is_some() {
+            let counter = if answer.overall == Code::Ok { &self.degraded_allowed } else { &self.degraded_denied };
+            counter.fetch_add(1, Ordering::Relaxed);
+        }
+        Ok(DescriptorsDecision { answer, is_domain_known: domain.is_some(), degraded, generation: plan.generation() })
+    }
+
+    fn count(&self, domain: &Domain, matched: &[Matched<'_>], modes: Modes) -> Result<Vec<Status>, StoreError> {
+        charge::give_back(&*self.store, matched)?;
+        let now = self.store.now();
+        let (counts, taken) = charge::charge_all(&*self.store, domain.is_atomic, matched)?;
+        let statuses = |counts: &[charge::Counted]| -> Vec<Status> {
+            let status = |(matched, counted): (&Matched<'_>, &charge::Counted)| match matched {
+                Matched::Nothing => Status::default(),
+                Matched::Unlimited => Status::unlimited(),
+                Matched::Limited(limited) => limited.status(counted.count(limited, now, self.store.tick())),
+            };
+            matched.iter().zip(counts).map(status).collect()
+        };
+        let told = statuses(&counts);
+        // Several descriptors that deny only together cannot be asked before the others are charged.
+        let is_denied = Answer::new(told.clone(), modes).overall == Code::OverLimit;
+        if domain.is_atomic && is_denied && !taken.is_empty() {
+            return Ok(statuses(&charge::undo(&*self.store, taken, counts)?));
+        }
+        Ok(told)
+    }
+
+    /// What is said when the store cannot decide. Nothing is known to be left.
+    fn by_policy(&self, matched: &[Matched<'_>], error: &StoreError) -> Vec<Status> {
+        let StoreError::Full { free_after } = *error;
+        let is_over = self.on_store_error == OnStoreError::Deny;
+        let count = tidegate_core::descriptors::answer::Count {
+            is_over,
+            remaining: 0,
+            reset_after_s: whole_seconds(free_after, self.store.tick().nanos()),
+        };
+        let status = |matched: &Matched<'_>| match matched {
+            Matched::Nothing => Status::default(),
+            Matched::Unlimited => Status::unlimited(),
+            Matched::Limited(limited) => Limited::status(limited, count),
+        };
+        matched.iter().map(status).collect()
+    }
+}
+
+/// Whole seconds, rounded up: who waits as long is not too early.
+fn whole_seconds(ticks: Ticks, tick_ns: u64) -> u64 {
+    let ns = u128::from(ticks) * u128::from(tick_ns);
+    u64::try_from(ns.div_ceil(1_000_000_000)).unwrap_or(u64::MAX)
+}
