@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import tidegate
+from tidegate import rules
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -29,6 +30,8 @@ MODULES = sorted((ROOT / "python" / "tidegate").rglob("*.py"))
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
 ALGORITHMS = ROOT / "crates" / "core" / "src" / "algorithm"
 FENCE = re.compile(r"^(?P<indent> *)```python\n(?P<code>.*?)^(?P=indent)```$", re.MULTILINE | re.DOTALL)
+FILE = re.compile(r'^```yaml title="(?P<name>[\w.-]+)"\n(?P<text>.*?)^```$', re.MULTILINE | re.DOTALL)
+RULES = re.compile(r"^```yaml[^\n]*\n(?P<text>(?:version|domain): .*?)^```$", re.MULTILINE | re.DOTALL)
 NO_RUN = "<!-- no-run -->"
 
 
@@ -90,16 +93,34 @@ def _in_an_empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
 @pytest.mark.parametrize("page", with_blocks(PAGES))
 def test_the_python_of_a_page_runs(page: Path) -> None:
     """
-    From top to bottom, in one namespace; what must not run is marked `<!-- no-run -->` on the line before.
+    From top to bottom, in one namespace; what must not run is marked `<!-- no-run -->` on the line before. Files that it shows are there.
     """
+    for file in FILE.finditer(page.read_text(encoding="utf-8")):
+        Path(file["name"]).write_text(file["text"], encoding="utf-8")
     run(list(blocks_of(page)))
+
+
+@pytest.mark.parametrize(
+    "page", [pytest.param(page, id=str(page.relative_to(ROOT))) for page in PAGES if RULES.search(page.read_text("utf-8"))]
+)
+def test_the_rules_of_a_page_load(page: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """
+    Every rule file that is shown is correct.
+    """
+    monkeypatch.setenv("TIDEGATE_JWT_SECRET", "a secret of at least thirty-two bytes")
+    for number, found in enumerate(RULES.finditer(page.read_text(encoding="utf-8"))):
+        file = Path(f"rules-{number}.yaml")
+        file.write_text(found["text"], encoding="utf-8")
+
+        assert () == rules.load(file).warnings
 
 
 @pytest.mark.parametrize("module", with_blocks(MODULES))
 def test_the_python_in_docstrings_runs(module: Path) -> None:
     """
-    Each example of a docstring stands alone; it need not import what it documents.
+    Each example of a docstring stands alone; it need not import what it documents, and finds a rule file.
     """
+    Path("rules.yaml").write_text("version: 1\nrules:\n  - {name: per_client, per: client, quotas: 100/minute}\n", encoding="utf-8")
     for block in blocks_of(module):
         run([block], **{name: getattr(tidegate, name) for name in tidegate.__all__})
 
