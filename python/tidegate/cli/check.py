@@ -1,33 +1,40 @@
 """
-`tidegate check`: what a quota answers, before it is deployed.
+`tidegate check`: what a quota or a file of rules answers, before it is deployed.
 """
 
 from __future__ import annotations
 
 import json
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from tidegate import Limiter
+from tidegate.cli._attributes import attributes_of
 from tidegate.cli._table import show
 from tidegate.errors import UsageError
 from tidegate.quota import duration_ns
 from tidegate.testing import ManualClock
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from tidegate import Decision
 
 EXIT_DENIED = 1
+SEE_HELP = "hint: see tidegate check --help"
 
 
 def check(  # noqa: PLR0913  # a command's parameters are its options
-    key: Annotated[str, typer.Argument(help="Who is counted, such as user:42.")],
+    words: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="KEY | NAME=VALUE...", help="Who is counted, such as user:42; with --rules the attributes of the request."),
+    ] = None,
     *,
-    quota: Annotated[list[str], typer.Option("--quota", "-q", help='What is allowed, such as "5/minute"; may be repeated.')],
-    cost: Annotated[int, typer.Option(help="The cost of each request.")] = 1,
+    quota: Annotated[list[str] | None, typer.Option("--quota", "-q", help='What is allowed, such as "5/minute"; may be repeated.')] = None,
+    rules: Annotated[str | None, typer.Option("--rules", "-r", help="A file or a directory of rules that decide instead.")] = None,
+    cost: Annotated[int | None, typer.Option(help="The cost of each request; by default 1, or what the rules say.")] = None,
     times: Annotated[int | None, typer.Option(min=1, max=100_000, help="Simulate this many requests.")] = None,
     every: Annotated[str | None, typer.Option(help="The time between them, such as 1s; by default all come at once.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object per decision and line.")] = False,
@@ -35,36 +42,73 @@ def check(  # noqa: PLR0913  # a command's parameters are its options
     """
     Ask a fresh limiter, once or many times on a simulated clock.
 
-    Nothing sleeps and nothing is stored: it shows what a quota does before it is deployed.
+    tidegate check user:42 --quota 5/minute
+
+    tidegate check --rules rules.yaml method=POST path=/orders api_key=abc header:x-plan=pro query:page=1
+
+    Nothing sleeps and nothing is stored: it shows what quotas and rules do before they are deployed.
 
     Exit code 0: all were allowed. 1: at least one was denied. 2: wrong usage.
     """
     if every is not None and times is None:
         raise UsageError("--every needs --times\nhint: add --times 10 to simulate ten requests")
-    timeline = list(_simulate(Limiter(quota, clock=ManualClock()), key, cost, times or 1, duration_ns("--every", every or 0)))
+    if rules is not None and quota:
+        raise UsageError("--quota and --rules are two ways to say what is allowed\nhint: keep one of them")
+    every_ns = duration_ns("--every", every or 0)
+    # Tokens and calendars know what time it is, so it begins now.
+    clock = ManualClock(datetime.now(tz=UTC).timestamp() if rules is not None else None)
+    asked, ask = _of_key(words or (), quota or (), cost, clock) if rules is None else _of_request(words or (), rules, cost, clock)
+    timeline = list(_simulate(ask, clock, times or 1, every_ns))
     if as_json:
         for at_ns, decision in timeline:
-            typer.echo(json.dumps(_as_dict(at_ns, key, decision)))
+            typer.echo(json.dumps({"at": at_ns / 1e9, **asked, **_as_dict(decision, has_rules=rules is not None)}))
+    elif rules is not None and (sentence := _nobody(timeline)):
+        typer.echo(sentence)
     else:
-        show(timeline, is_simulated=times is not None)
+        show(timeline, is_simulated=times is not None, has_rules=rules is not None)
     if not all(decision.allowed for _, decision in timeline):
         raise typer.Exit(EXIT_DENIED)
 
 
-def _simulate(limiter: Limiter, key: str, cost: int, times: int, every_ns: int) -> Iterator[tuple[int, Decision]]:
-    clock = limiter.clock or ManualClock()
+def _of_key(
+    words: Sequence[str], quotas: Sequence[str], cost: int | None, clock: ManualClock
+) -> tuple[dict[str, Any], Callable[[], Decision]]:
+    if len(words) != 1:
+        wrong = f"one 'key' is expected, and these are {len(words)}" if words else "the argument 'key' is missing"
+        raise UsageError(f"{wrong}\n{SEE_HELP}")
+    if not quotas:
+        raise UsageError(f"--quota or --rules is missing\n{SEE_HELP}")
+    limiter, key, units = Limiter(list(quotas), clock=clock), words[0], 1 if cost is None else cost
+    return {"key": key}, lambda: limiter.check(key, units)
+
+
+def _of_request(words: Sequence[str], rules: str, cost: int | None, clock: ManualClock) -> tuple[dict[str, Any], Callable[[], Decision]]:
+    limiter = Limiter.from_rules(rules, clock=clock)
+    attributes = attributes_of(words, limiter.rule_set)
+    return {"attributes": attributes}, lambda: limiter.check(attributes, cost)
+
+
+def _nobody(timeline: Sequence[tuple[int, Decision]]) -> str | None:
+    # A table of dashes says less than a sentence.
+    if any(decision.rule is not None or decision.shadowed for _, decision in timeline):
+        return None
+    applied = timeline[0][1].rules
+    return f"no enforced rule decides, only {', '.join(applied)}: allowed" if applied else "no rule applies: allowed"
+
+
+def _simulate(ask: Callable[[], Decision], clock: ManualClock, times: int, every_ns: int) -> Iterator[tuple[int, Decision]]:
     for index in range(times):
-        yield index * every_ns, limiter.check(key, cost)
+        yield index * every_ns, ask()
         clock.advance_ns(every_ns)
 
 
-def _as_dict(at_ns: int, key: str, decision: Decision) -> dict[str, Any]:
+def _as_dict(decision: Decision, *, has_rules: bool) -> dict[str, Any]:
+    by_rules = {"rule": decision.rule, "rules": decision.rules, "shadowed": decision.shadowed} if has_rules else {}
     return {
-        "at": at_ns / 1e9,
-        "key": key,
         "allowed": decision.allowed,
         "cost": decision.cost,
-        "quota": decision.quota.quota,
+        **by_rules,
+        "quota": None if decision.quota is None else decision.quota.quota,
         "limit": decision.limit,
         "remaining": decision.remaining,
         "retry_after": decision.retry_after,
