@@ -8,16 +8,22 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from tidegate.cli.rules.diff import diff
 from tidegate.cli.rules.errors import errors
+from tidegate.cli.rules.explain import explain
 from tidegate.cli.rules.fmt import fmt
 from tidegate.cli.rules.lint import lint
 from tidegate.cli.rules.schema import schema
+from tidegate.cli.rules.test import run_scenarios
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 COMMANDS: dict[str, Callable[..., None]] = {
     "lint": lint,
+    "explain": explain,
+    "test": run_scenarios,
+    "diff": diff,
     "fmt": fmt,
     "schema": schema,
     "errors": errors,
