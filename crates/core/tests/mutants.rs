@@ -35,7 +35,7 @@ const KILLERS: &[(Mutant, &str)] = &[
 ];
 
 /// Mistakes of stores, which have a test of their own there.
-const OF_STORES: &[Mutant] = &[Mutant::ReadModifyWrite, Mutant::EvictsLimitingKeys];
+const OF_STORES: &[Mutant] = &[Mutant::ReadModifyWrite, Mutant::EvictsLimitingKeys, Mutant::ShadowCountsAll];
 
 macro_rules! list {
     ($($module:ident::$name:ident,)*) => {

@@ -11,6 +11,7 @@ use tidegate_store::memory::MemoryStore;
 const KILLERS: &[(Mutant, &str)] = &[
     (Mutant::ReadModifyWrite, "many_threads_admit_exactly_the_limit"),
     (Mutant::EvictsLimitingKeys, "a_limiting_key_is_never_evicted"),
+    (Mutant::ShadowCountsAll, "a_shadow_denies_nothing_and_counts_only_what_it_would_admit"),
 ];
 
 macro_rules! list {
