@@ -16,7 +16,7 @@ from tidegate.rules.envoy.extension import read_atomic
 from tidegate.rules.envoy.files import read_documents
 from tidegate.rules.envoy.keys import check_keys
 from tidegate.rules.envoy.scalars import read_text
-from tidegate.rules.node import Mapping, kind_of
+from tidegate.rules.node import Mapping, Scalar, kind_of
 from tidegate.rules.problem import Problem, Report, TooManyProblems
 
 if TYPE_CHECKING:
@@ -98,7 +98,8 @@ class _Loading:
             return
         check_keys(document, root)
         domain = read_text(document, root.get("domain"))
-        if not domain:
+        # Something else than a text was told already.
+        if not domain and isinstance(root.get("domain"), Scalar | None):
             document.add("empty-domain", root.get("domain") or root, "the file has no domain", "add `domain: ...`")
         is_atomic = read_atomic(document, root)
         known = self.known(document, root, domain, is_atomic=is_atomic)
