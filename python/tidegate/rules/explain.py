@@ -7,14 +7,16 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
+from tidegate.rule_limiter import RuleLimiter
 from tidegate.rules import words
 from tidegate.rules.model import ROLLOUT_ALL
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from tidegate import Decision, RuleLimiter
+    from tidegate import Decision
     from tidegate.rule_limiter import Attributes
+    from tidegate.rules import RuleSet
     from tidegate.rules.model import Rule
 
 
@@ -54,14 +56,14 @@ class Verdict:
 @dataclass(frozen=True, slots=True)
 class Binding:
     """
-    The quota that decides for a client of whom nothing is known yet.
+    The quota that comes first to its end, for a client of whom nothing is known yet.
 
     Args:
         allowed: Whether the request would pass.
         rule: The rule.
         quota: The quota.
         limit: The most that it admits at once; `None` is unlimited.
-        remaining: The largest cost that every quota would admit; `None` is unlimited.
+        remaining: The largest cost that every quota admits after it; `None` is unlimited.
     """
 
     allowed: bool
@@ -94,7 +96,7 @@ class Explanation:
         applying = [verdict for verdict in self.verdicts if verdict.applies]
         if self.binding is not None:
             answer = "allowed" if self.binding.allowed else "denied, and never allowed at this cost"
-            left = "" if self.binding.remaining is None else f", {self.binding.remaining} left for a new client"
+            left = "" if self.binding.remaining is None else f", {self.binding.remaining} left after it"
             return f"{self.binding.rule} binds with {self.binding.quota}: {answer}{left}"
         if not applying:
             return "no rule applies: allowed"
@@ -112,21 +114,23 @@ class Explanation:
         return asdict(self) | {"summary": self.summary}
 
 
-def explain(limiter: RuleLimiter, attributes: Attributes, cost: int | None = None) -> Explanation:
+def explain(rule_set: RuleSet, attributes: Attributes, cost: int | None = None) -> Explanation:
     """
-    Explains what a limiter's rules make of a request. Nothing is charged.
+    Explains what rules make of a request, on a limiter of its own: no counter that is in use changes or matters.
 
     Args:
-        limiter: Whose rules; a fresh one, if `binding` is to be told for a new client.
+        rule_set: The rules.
         attributes: The facts about the request.
         cost: How much; by default what each rule says.
 
     Returns:
         The explanation.
     """
+    limiter = RuleLimiter(rule_set)
     told = limiter.explain(attributes)
-    decision = limiter.peek(attributes, cost)
-    by_name = {rule.name: rule for rule in limiter.rule_set.rules}
+    # Not a peek: while nothing is used, all quotas are equally far from their end.
+    decision = limiter.check(attributes, cost)
+    by_name = {rule.name: rule for rule in rule_set.rules}
     verdicts = tuple(_verdict(entry, by_name[entry["rule"]], cost) for entry in told["rules"])
     return Explanation(told["attributes"], verdicts, _binding(decision), decision.shadowed)
 

@@ -19,9 +19,10 @@ from tidegate import rules
 from tidegate._sleep import now_ns
 from tidegate.errors import RuleError, TidegateError, UsageError
 from tidegate.rules import footprint
+from tidegate.rules.files import SUFFIXES
 
 if TYPE_CHECKING:
-    from collections.abc import Generator
+    from collections.abc import Callable, Generator
 
     from tidegate.rule_limiter import RuleLimiter
     from tidegate.rules import RuleSet
@@ -161,12 +162,17 @@ class Watcher:
             stop.wait(LOOK_MS / 1000)
             self._look(stop, is_told=False)
             return
-        with closing(_notices(folders, stop)) as notices:
+        with closing(_notices(folders, stop, self._is_relevant)) as notices:
             for changed in notices:
                 self._look(stop, is_told=not changed.isdisjoint(map(str, self._paths())))
                 # Another include, or a directory that was deleted and made again.
                 if footprint.directories(self._paths()) != watched:
                     return
+
+    def _is_relevant(self, _: watchfiles.Change, path: str) -> bool:
+        # What Kubernetes swaps begins with two dots. What is overlooked here is seen at the next look.
+        name = os.path.basename(path)  # noqa: PTH119  # called for every change in a directory that may hold other files
+        return name.startswith("..") or name.lower().endswith(SUFFIXES) or path in map(str, self._paths())
 
     def _note_blind(self, error: Exception) -> None:
         if not self._is_blind:
@@ -241,10 +247,12 @@ class Watcher:
         return tuple(Path(os.path.abspath(path)) for path in rule_set.files)  # noqa: PTH100  # as above
 
 
-def _notices(folders: list[str], stop: threading.Event) -> Generator[set[str], None, None]:
+def _notices(
+    folders: list[str], stop: threading.Event, is_relevant: Callable[[watchfiles.Change, str], bool]
+) -> Generator[set[str], None, None]:
     changes = watchfiles.watch(
         *folders,
-        watch_filter=None,
+        watch_filter=is_relevant,
         recursive=False,
         debounce=GROUP_MS,
         step=QUIET_MS,

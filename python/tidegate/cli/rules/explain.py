@@ -5,16 +5,14 @@
 from __future__ import annotations
 
 import json
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tidegate import Limiter
+from tidegate import rules
 from tidegate.cli._attributes import attributes_of
 from tidegate.cli._table import NOTHING, plain, show_table
 from tidegate.rules.explain import explain as explain_request
-from tidegate.testing import ManualClock
 
 if TYPE_CHECKING:
     from tidegate.rules.explain import Verdict
@@ -41,9 +39,8 @@ def explain(
 
     Exit code 0: explained, whatever the answer is. 2: wrong usage, or wrong rules.
     """
-    # Tokens know what time it is.
-    limiter = Limiter.from_rules(path, clock=ManualClock(datetime.now(tz=UTC).timestamp()))
-    explanation = explain_request(limiter, attributes_of(words or (), limiter.rule_set), cost)
+    rule_set = rules.load(path)
+    explanation = explain_request(rule_set, attributes_of(words or (), rule_set), cost)
     if as_json:
         typer.echo(json.dumps(explanation.to_dict(), indent=2))
         return
