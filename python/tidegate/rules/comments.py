@@ -117,6 +117,7 @@ class Comments:
 
     def __init__(self, document: Document) -> None:
         self.comments = find_comments(document)
+        self._places = [(comment.line, comment.column) for comment in self.comments if comment.text]
         self._by_node: dict[int, Attached] = {}
         self.head: list[str] = []
         self.tail: list[str] = []
@@ -144,7 +145,7 @@ class Comments:
             Whether it cannot be written in one line.
         """
         start, end = (node.start.line, node.start.column), (node.end.line, node.end.column)
-        return any(comment.text and start <= (comment.line, comment.column) < end for comment in self.comments)
+        return bisect.bisect_left(self._places, start) < bisect.bisect_left(self._places, end)
 
     def attach(self, anchors: list[tuple[Node, int]]) -> None:
         """
@@ -164,13 +165,14 @@ class Comments:
                 self._alone(comment, anchors, index)
 
     def _alone(self, comment: Comment, anchors: list[tuple[Node, int]], index: int) -> None:
-        following, column = anchors[index] if index < len(anchors) else (None, 0)
-        if following is not None and (not comment.text or comment.column <= column):
-            self._attached(following).before.append(comment.text)
-        elif comment.text and comment.column > column:
-            # It is indented like something above: it ends that block.
-            above = next((anchor for anchor, column in reversed(anchors[:index]) if column <= comment.column), anchors[index - 1][0])
+        following, column = anchors[index] if index < len(anchors) else (None, -1)
+        before = (anchors[position] for position in range(index - 1, -1, -1))
+        above, inner = next(((anchor, at) for anchor, at in before if at <= comment.column), anchors[0])
+        if comment.text and comment.column > column and inner > max(column, 0):
+            # It is indented like something in the block above: it ends that block.
             self._attached(above).after.append(comment.text)
+        elif following is not None:
+            self._attached(following).before.append(comment.text)
         else:
             self.tail.append(comment.text)
 

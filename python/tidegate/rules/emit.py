@@ -102,8 +102,7 @@ class Emitter:
             The lines.
         """
         self.comments.attach(list(self.anchors(root, "file", 0)))
-        lines = list(self.block(root, "file", 0)) if not isinstance(root, Scalar) else [scalar(root)]
-        return _tidy([*self.comments.head, *lines, *self.comments.tail])
+        return _tidy([*self.comments.head, *self.block(root, "file", 0), *self.comments.tail])
 
     def anchors(self, node: Node, shape: str, indent: int) -> Iterator[tuple[Node, int]]:
         """

@@ -4,7 +4,9 @@ Which files make a rule set: a file, a directory, and what they include.
 
 from __future__ import annotations
 
+import os
 import stat
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tidegate.rules.compose import compose
@@ -16,7 +18,6 @@ from tidegate.rules.scalars import read_texts
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
 FILE_BYTES_MAX = 8 * 1024 * 1024
 FILES_MAX = 1000
@@ -49,10 +50,8 @@ class Files:
         """
         if text is not None:
             self._add(source, text, source.parent, ())
-        elif source.is_dir():
-            self.opened.append(source)
-            found = list(self._list(source))
-            if not found:
+        elif (found := self._directory(source)) is not None:
+            if not found and not self.report.has_errors:
                 self._at_file(
                     source, "empty-directory", "the directory has no file of rules", f"add one that ends in {', '.join(SUFFIXES)}"
                 )
@@ -72,6 +71,16 @@ class Files:
         """
         self.opened.append(path)
 
+    def _directory(self, source: Path) -> list[Path] | None:
+        try:
+            if not source.is_dir():
+                return None
+            self.opened.append(source)
+            return list(self._list(source))
+        except OSError as error:
+            self._at_file(source, "file-unreadable", f"it cannot be read: {error.strerror}", "name a directory that Tidegate may read")
+            return []
+
     def _list(self, folder: Path) -> Iterator[Path]:
         # Names that begin with a dot belong to editors, and to Kubernetes, which swaps `..data` and links every file through it.
         for path in sorted(folder.iterdir()):
@@ -79,7 +88,7 @@ class Files:
                 yield path
 
     def _is_new(self, path: Path) -> bool:
-        real = path.resolve()
+        real = _real(path)
         if real in self._seen:
             return False
         self._seen.add(real)
@@ -120,8 +129,9 @@ class Files:
             self._at_file(
                 path, "file-missing", "there is no such file or directory", "look at the spelling, and from where the path begins"
             )
-        except OSError as error:
-            self._at_file(path, "file-unreadable", f"the file cannot be read: {error.strerror}", hint)
+        except (OSError, ValueError) as error:
+            reason = getattr(error, "strerror", None) or "this is no path"
+            self._at_file(path, "file-unreadable", f"the file cannot be read: {reason}", hint)
         return None
 
     def _too_large(self, path: Path, size: int) -> None:
@@ -143,7 +153,7 @@ class Files:
             return
         compose(document)
         if isinstance(document.root, Mapping) and (node := document.root.get("include")) is not None:
-            self._include(document, node, top, (*parents, path.resolve()))
+            self._include(document, node, top, (*parents, _real(path)))
         if parents:
             self.included.add(document.name)
         # Behind those that it includes, so that their rules come first.
@@ -154,8 +164,9 @@ class Files:
             return
         for scalar, name in read_texts(document, node):
             for path in self._targets(document, scalar, name, top):
-                if path.resolve() in parents:
-                    chain = " -> ".join(parent.name for parent in (*parents[parents.index(path.resolve()) :], path))
+                real = _real(path)
+                if real in parents:
+                    chain = " -> ".join(parent.name for parent in (*parents[parents.index(real) :], path))
                     document.add("include-cycle", scalar, f"files include each other: {chain}", "remove one of the includes")
                 elif self._is_new(path):
                     self._read(path, top, parents)
@@ -163,7 +174,7 @@ class Files:
     def _targets(self, document: Document, scalar: Scalar, name: str, top: Path) -> list[Path]:
         path = document.path.parent / name
         try:
-            if not path.resolve().is_relative_to(top.resolve()):
+            if not _real(path).is_relative_to(_real(top)):
                 message = f"`{name:.80}` is outside of the folder {top.name or top}"
                 document.add("include-escape", scalar, message, "include only what is in the folder of the first file, or below")
             elif path.is_dir():
@@ -179,3 +190,11 @@ class Files:
 
     def _at_file(self, path: Path, code: str, message: str, hint: str) -> None:
         self.report.add(Problem(code, str(path), 1, 1, "", message, hint))
+
+
+def _real(path: Path) -> Path:
+    # Unlike `Path.resolve`, this has an answer for links in a circle; reading the file then says what is wrong.
+    try:
+        return Path(os.path.realpath(path))
+    except ValueError:
+        return path

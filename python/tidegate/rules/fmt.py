@@ -39,8 +39,9 @@ def format_text(text: str, name: str = "rules.yaml") -> str:
     """
     document = _read(text, name)
     root = document.root
-    if root is None:
-        return text
+    if root is None or isinstance(root, Scalar):
+        document.add_at("wrong-type", 1, 1, "a file of rules is a mapping, and this is a single value", "begin with `version: 1`")
+        raise RuleError.from_problems(tuple(document.report.problems))
     formatted = _json(root, "file", 0) if name.endswith(".json") else "\n".join(Emitter(Comments(document)).document(root))
     formatted += "\n"
     if _meaning(_read(formatted, name)) != _meaning(document):

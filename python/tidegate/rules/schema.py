@@ -62,7 +62,8 @@ def _simple() -> dict[str, Any]:
         "texts": _any_of(TEXT, {"type": "array", "items": TEXT}),
         "duration": _any_of(TEXT, {"type": "integer", "minimum": 0}),
         "percent": _any_of(
-            {"type": "string", "pattern": "^[0-9]{1,3}(\\.[0-9]{1,2})?%$"}, {"type": "integer", "minimum": 0, "maximum": 100}
+            {"type": "string", "pattern": "^(100(\\.0{1,2})?|[0-9]{1,2}(\\.[0-9]{1,2})?)%$"},
+            {"type": "integer", "minimum": 0, "maximum": 100},
         ),
     }
 
