@@ -42,7 +42,7 @@ def write(tmp_path: Path) -> Write:
 
     def put(steps: str) -> Path:
         path = tmp_path / "scenarios.yaml"
-        path.write_text(fHEAD + "  - name: one\n    steps:\n{steps}")
+        path.write_text(f"{HEAD}  - name: one\n    steps:\n{steps}")
         return path
 
     return put
