@@ -1,6 +1,7 @@
 //! Path patterns: `/users/{id}/orders/**`.
 
 use super::glob::Glob;
+use super::path;
 
 /// Segments of a path that are looked at; a path with more matches only what ends in `**`.
 pub const SEGMENTS_MAX: usize = 64;
@@ -85,11 +86,12 @@ impl Pattern {
             self.segments.push(Segment::Any);
             return Ok(());
         }
-        let text = if ignore_case { segment.to_lowercase() } else { segment.to_owned() };
-        self.segments.push(match text.as_str() {
+        let fold = |text: &str| if ignore_case { text.to_lowercase() } else { text.to_owned() };
+        self.segments.push(match segment {
             "*" => Segment::Any,
-            text if text.contains(['*', '?']) => Segment::Glob(Glob::new(text)),
-            text => Segment::Literal(text.into()),
+            glob if glob.contains(['*', '?']) => Segment::Glob(Glob::new(&fold(glob))),
+            // Spelled as the paths are that it is compared with.
+            text => Segment::Literal(fold(&path::spell(text)).into()),
         });
         Ok(())
     }
@@ -170,6 +172,16 @@ mod tests {
         ];
         for (pattern, path, expected) in table {
             assert_eq!(Pattern::parse(pattern, false).expect("a pattern").matches(path), expected, "{pattern} on {path}");
+        }
+    }
+
+    #[test]
+    fn literals_are_spelled_as_paths_are() {
+        for (pattern, path) in
+            [("/a b", "/a%20b"), ("/caf%c3%a9", "/café"), ("/a%2fb", "/a%2Fb"), ("/100%", "/100%25"), ("/%2A", "/*")]
+        {
+            let pattern = Pattern::parse(pattern, false).expect("a pattern");
+            assert!(pattern.matches(path) && !pattern.matches("/anything"), "{pattern:?} on {path}");
         }
     }
 
