@@ -17,11 +17,14 @@ pub type Candidates = SmallVec<[u32; 16]>;
 /// Alternatives up to which a rule is found by its text.
 const TEXTS_MAX: usize = 256;
 
+/// Rules by a text that they demand.
+type ByText = HashMap<Box<str>, Vec<u32>>;
+
 /// Where to look for rules.
 #[derive(Debug, Default)]
 pub struct Index {
     always: Vec<u32>,
-    texts: Vec<(Slot, HashMap<Box<str>, Vec<u32>>)>,
+    texts: Vec<(Slot, ByText)>,
     paths: Tree,
     /// For patterns that ignore case: a tree of lower-cased segments.
     paths_lower: Tree,
@@ -33,7 +36,9 @@ impl Index {
         let path = conditions.iter().enumerate().find_map(|(number, condition)| Some((number, condition.patterns()?)));
         if let Some((number, (patterns, ignore_case))) = path {
             let tree = if ignore_case { &mut self.paths_lower } else { &mut self.paths };
-            patterns.iter().for_each(|pattern| tree.add(rule, pattern));
+            for pattern in patterns {
+                tree.add(rule, pattern);
+            }
             return Some(number);
         }
         // Methods are few, so nearly every request has the one that is asked for.
@@ -42,26 +47,23 @@ impl Index {
             conditions.iter().enumerate().filter(|(_, condition)| is_selective(condition)).find_map(|(number, condition)| {
                 condition.exact().filter(|texts| texts.len() <= TEXTS_MAX).map(|texts| (number, condition.slot, texts))
             });
-        match text {
-            Some((number, slot, texts)) => {
-                let map = self.map_of(slot);
-                for text in texts {
-                    map.entry(text.clone()).or_default().push(rule);
-                }
-                Some(number)
-            }
-            None => {
-                self.always.push(rule);
-                None
-            }
+        let Some((number, slot, texts)) = text else {
+            self.always.push(rule);
+            return None;
+        };
+        let map = self.map_of(slot);
+        for text in texts {
+            map.entry(text.clone()).or_default().push(rule);
         }
+        Some(number)
     }
 
     /// Rules that may match, in order and each once.
     pub(super) fn candidates(&self, request: &Request<'_>, found: &mut Candidates) {
         found.extend(self.always.iter().copied());
         for (slot, map) in &self.texts {
-            if let Some(rules) = request.get(*slot).and_then(|text| map.get(text)) {
+            // By its one spelling: an address may be written in several ways, or be told by a proxy.
+            if let Some(rules) = request.text(*slot).and_then(|text| map.get(&*text)) {
                 found.extend(rules.iter().copied());
             }
         }
@@ -75,7 +77,7 @@ impl Index {
         found.dedup();
     }
 
-    fn map_of(&mut self, slot: Slot) -> &mut HashMap<Box<str>, Vec<u32>> {
+    fn map_of(&mut self, slot: Slot) -> &mut ByText {
         let position = self.texts.iter().position(|(other, _)| *other == slot).unwrap_or_else(|| {
             self.texts.push((slot, HashMap::default()));
             self.texts.len() - 1
@@ -122,13 +124,13 @@ impl Tree {
         let child = match segment {
             Segment::Literal(text) => *node.literals.entry(text.clone()).or_insert(next),
             Segment::Any => *node.any.get_or_insert(next),
-            Segment::Glob(glob) => match node.globs.iter().find(|(other, _)| other == glob) {
-                Some(&(_, child)) => child,
-                None => {
+            Segment::Glob(glob) => {
+                let known = node.globs.iter().find(|(other, _)| other == glob).map(|&(_, child)| child);
+                known.unwrap_or_else(|| {
                     node.globs.push((glob.clone(), next));
                     next
-                }
-            },
+                })
+            }
         };
         if child == next {
             self.nodes.push(Node::default());
