@@ -56,7 +56,9 @@ impl Condition {
             TestSpec::Prefix(prefixes) => Test::Prefix(texts(prefixes)),
             TestSpec::Suffix(suffixes) => Test::Suffix(texts(suffixes)),
             TestSpec::Glob(globs) => Test::Glob(globs.iter().map(|glob| Glob::new(&fold(glob))).collect()),
-            TestSpec::Regex(patterns) => Test::Regex(regex(patterns, spec.ignore_case)?),
+            TestSpec::Regex(patterns) => {
+                Test::Regex(regex(patterns, spec.ignore_case || matches!(slot, Slot::METHOD | Slot::HOST))?)
+            }
             TestSpec::Cidr(networks) => {
                 let network = |text: &String| Network::parse(text).ok_or_else(|| format!("{text:?} is no network"));
                 Test::Cidr(networks.iter().map(network).collect::<Result<_, _>>()?)
@@ -155,7 +157,7 @@ fn regex_syntax_check(pattern: &str) -> Result<(), String> {
     regex::RegexBuilder::new(pattern).size_limit(REGEX_BYTES_MAX).build().map(|_| ()).map_err(|error| error.to_string())
 }
 
-fn lower(text: &str) -> Cow<'_, str> {
+pub(super) fn lower(text: &str) -> Cow<'_, str> {
     let is_lower = text.bytes().all(|byte| byte.is_ascii() && !byte.is_ascii_uppercase());
     if is_lower { Cow::Borrowed(text) } else { Cow::Owned(text.to_lowercase()) }
 }

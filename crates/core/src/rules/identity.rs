@@ -66,7 +66,7 @@ impl Identity {
     }
 
     /// Finds out what the sources say, and states it as facts: `client`, and the attribute of each that somebody asks for.
-    pub fn resolve<'a>(&self, request: &mut Request<'a>, claims: &dyn Claims) {
+    pub fn resolve(&self, request: &mut Request<'_>, claims: &dyn Claims) {
         let mut client = None;
         for source in &self.sources {
             if client.is_some() && source.attribute.is_none() {
@@ -84,8 +84,9 @@ impl Identity {
                 client = Some(if self.is_tagged { Cow::Owned([&*source.tag, ":", &found].concat()) } else { found });
             }
         }
-        if let Some(client) = client {
-            request.put(Slot::CLIENT, client);
+        // Whom no source names is nobody: a `client` that came with the request could be anybody's name, tag and all.
+        if !self.sources.is_empty() {
+            request.put(Slot::CLIENT, client.unwrap_or_default());
         }
     }
 
