@@ -30,6 +30,9 @@ impl Slot {
     pub const TIER: Self = Self(5);
 }
 
+/// The most names that the rules of one set ask for.
+pub const NAMES_MAX: usize = u16::MAX as usize;
+
 const FIXED: [&str; 6] = ["method", "path", "host", "ip", "client", "tier"];
 
 /// The names that the rules of one set ask for.
@@ -40,12 +43,18 @@ pub struct Names {
     query: HashMap<Box<str>, Slot>,
     /// All names as they are written in rules, by slot.
     all: Vec<Box<str>>,
+    are_too_many: bool,
 }
 
 impl Default for Names {
     fn default() -> Self {
-        let mut names =
-            Self { attributes: HashMap::default(), headers: HashMap::default(), query: HashMap::default(), all: Vec::new() };
+        let mut names = Self {
+            attributes: HashMap::default(),
+            headers: HashMap::default(),
+            query: HashMap::default(),
+            all: Vec::new(),
+            are_too_many: false,
+        };
         for name in FIXED {
             names.slot(name);
         }
@@ -56,10 +65,13 @@ impl Default for Names {
 impl Names {
     /// The slot of a name as rules write it: `tier`, `header:x-plan`, `query:page`.
     ///
-    /// # Panics
-    /// There are more than 65,535 names, which a document of the size that is accepted cannot hold.
+    /// When there is none left, any: whoever compiles the rules then asks [`are_too_many`](Self::are_too_many).
     pub(super) fn slot(&mut self, name: &str) -> Slot {
-        let next = Slot(u16::try_from(self.all.len()).expect("a rule set has fewer than 65,536 names"));
+        let Some(next) = u16::try_from(self.all.len()).ok().filter(|&next| next < u16::MAX) else {
+            self.are_too_many = true;
+            return Slot(0);
+        };
+        let next = Slot(next);
         let slot = match Space::of(name) {
             (Space::Attribute, name) => *self.attributes.entry(name.into()).or_insert(next),
             (Space::Header, name) => *self.headers.entry(name.to_ascii_lowercase().into()).or_insert(next),
@@ -69,6 +81,11 @@ impl Names {
             self.all.push(name.into());
         }
         slot
+    }
+
+    /// Whether rules ask for more names than there are slots: what was compiled is of no use.
+    pub(super) fn are_too_many(&self) -> bool {
+        self.are_too_many
     }
 
     /// The slot of an attribute that some rule asks for.
@@ -207,16 +224,17 @@ impl<'a> Request<'a> {
     }
 }
 
-fn fold<'a>(text: Cow<'a, str>, is_other: impl Fn(&u8) -> bool, change: impl Fn(&str) -> String) -> Cow<'a, str> {
+fn fold(text: Cow<'_, str>, is_other: impl Fn(&u8) -> bool, change: impl Fn(&str) -> String) -> Cow<'_, str> {
     if text.bytes().any(|byte| is_other(&byte)) { Cow::Owned(change(&text)) } else { text }
 }
 
 /// A host without its port and without the dot at its end.
 fn host(text: Cow<'_, str>) -> Cow<'_, str> {
+    // With several colons and no brackets it is an IPv6 address, and the last colon begins no port.
+    let is_port =
+        |bare: &str, port: &str| (bare.ends_with(']') || !bare.contains(':')) && port.bytes().all(|byte| byte.is_ascii_digit());
     let bare = match text.rsplit_once(':') {
-        Some((bare, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) && !(bare.contains(':') && !bare.ends_with(']')) => {
-            bare
-        }
+        Some((bare, port)) if is_port(bare, port) => bare,
         _ => &text,
     };
     let bare = bare.strip_suffix('.').unwrap_or(bare);

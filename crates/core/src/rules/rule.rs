@@ -8,7 +8,7 @@ use foldhash::HashMap;
 use smallvec::SmallVec;
 
 use super::address;
-use super::condition::Condition;
+use super::condition::{Condition, lower};
 use super::identity::{Identity, network};
 use super::pattern::Pattern;
 use super::request::{Names, Request, Slot};
@@ -71,6 +71,9 @@ pub(super) enum Cost {
     Fact { slot: Slot, default: u64, max: u64 },
 }
 
+/// The longest name of a rule.
+const NAME_MAX: usize = 64;
+
 /// The values of a key: addresses as they are, texts after their length.
 pub type KeyBytes = SmallVec<[u8; 64]>;
 
@@ -106,8 +109,14 @@ impl Rule {
             },
             KeyPart::Capture(name) => {
                 let path = request.get(Slot::PATH)?;
-                let mut patterns = self.patterns().filter(|pattern| pattern.matches(path));
-                patterns.find_map(|pattern| pattern.capture(name, path)).map(Into::into)
+                self.conditions.iter().filter_map(Condition::patterns).find_map(|(patterns, ignore_case)| {
+                    // Where case does not matter it makes no two keys either: capitals are no way around a limit.
+                    if ignore_case {
+                        capture(patterns, name, &lower(path)).map(|value| value.to_owned().into())
+                    } else {
+                        capture(patterns, name, path).map(Into::into)
+                    }
+                })
             }
         }
     }
@@ -115,10 +124,6 @@ impl Rule {
     /// Whether it asks for the address, to match it or to count by it.
     pub(super) fn wants_address(&self) -> bool {
         self.key.contains(&KeyPart::Address) || self.conditions.iter().any(|condition| condition.slot == Slot::IP)
-    }
-
-    fn patterns(&self) -> impl Iterator<Item = &Pattern> {
-        self.conditions.iter().filter_map(Condition::patterns).flat_map(|(patterns, _)| patterns)
     }
 
     pub(super) fn plan(&self, key: &KeyBytes, request: &Request<'_>) -> usize {
@@ -142,12 +147,23 @@ impl Cost {
     }
 }
 
+/// What a capture takes of a path, by the first pattern that fits and has it.
+fn capture<'p>(patterns: &[Pattern], name: &str, path: &'p str) -> Option<&'p str> {
+    patterns.iter().filter(|pattern| pattern.matches(path)).find_map(|pattern| pattern.capture(name, path))
+}
+
 /// An address is written in as many bytes as it has: to spell it takes longer than all else.
 fn push_address(bytes: &mut KeyBytes, address: IpAddr) {
     match address {
-        IpAddr::V4(address) => bytes.extend_from_slice(&address.octets()),
-        IpAddr::V6(address) => bytes.extend_from_slice(&address.octets()),
+        IpAddr::V4(address) => push_octets(bytes, &address.octets()),
+        IpAddr::V6(address) => push_octets(bytes, &address.octets()),
     }
+}
+
+/// After a length that no text has, so that no text reads like an address, whatever comes before or behind it.
+fn push_octets(bytes: &mut KeyBytes, octets: &[u8]) {
+    bytes.extend_from_slice(&(!(octets.len() as u64)).to_le_bytes());
+    bytes.extend_from_slice(octets);
 }
 
 fn push_value(bytes: &mut KeyBytes, value: &str) {
@@ -163,6 +179,9 @@ pub(super) fn compile(
     keys: &mut Vec<Vec<KeyPart>>,
 ) -> Result<Rule, RuleSetError> {
     let invalid = |message: String| RuleSetError::Invalid { place: spec.name.clone(), message };
+    if !is_name(&spec.name) {
+        return Err(invalid(format!("the name of a rule has 1 to {NAME_MAX} letters, digits, _, . and -")));
+    }
     let conditions = spec
         .conditions
         .iter()
@@ -212,13 +231,17 @@ pub(super) fn compile(
 /// Rules with equal keys share a number, except for captures: each rule has its own paths.
 fn key_number(key: &[KeyPart], keys: &mut Vec<Vec<KeyPart>>) -> usize {
     let is_own = key.iter().any(|part| matches!(part, KeyPart::Capture(_)));
-    match keys.iter().position(|other| other == key).filter(|_| !is_own) {
-        Some(number) => number,
-        None => {
-            keys.push(key.to_vec());
-            keys.len() - 1
-        }
-    }
+    let known = if is_own { None } else { keys.iter().position(|other| other == key) };
+    known.unwrap_or_else(|| {
+        keys.push(key.to_vec());
+        keys.len() - 1
+    })
+}
+
+/// Counters are found by names, so that one with odd characters could be that of another rule's quota.
+fn is_name(name: &str) -> bool {
+    let is_allowed = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'.' | b'-');
+    (1..=NAME_MAX).contains(&name.len()) && name.bytes().all(is_allowed)
 }
 
 type Plans = (Vec<Plan>, HashMap<Box<str>, usize>, HashMap<KeyBytes, usize>);
@@ -252,11 +275,15 @@ fn plans(spec: &RuleSpec, key: &[KeyPart], ipv6_prefix: u8) -> Result<Plans, Rul
                 *tiers.get(tier.as_str()).ok_or_else(|| invalid("an override names an unknown tier"))?
             }
             OverrideSpec::Quotas { quotas: texts, .. } => {
-                plans.push(Plan { name: format!("override {}", values.join(" ")).into(), quotas: quotas(spec, texts)? });
+                // With quotes where there are several: `a b, c` and `a, b c` are two.
+                let key = if let [value] = &values[..] { value.clone() } else { format!("{values:?}") };
+                plans.push(Plan { name: format!("override {key}").into(), quotas: quotas(spec, texts)? });
                 plans.len() - 1
             }
         };
-        overrides.insert(bytes, plan);
+        if overrides.insert(bytes, plan).is_some() {
+            return Err(invalid("two overrides have the same key"));
+        }
     }
     Ok((plans, tiers, overrides))
 }

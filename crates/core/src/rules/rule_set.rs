@@ -1,10 +1,11 @@
 //! All rules in force, and which of them apply to a request.
 
+use foldhash::HashSet;
 use smallvec::SmallVec;
 
 use super::identity::{self, Identity};
 use super::index::{Candidates, Index};
-use super::request::{Names, Request};
+use super::request::{NAMES_MAX, Names, Request};
 use super::rule::{self, KeyBytes, Miss, Rule};
 use super::spec::{Mode, RuleSetSpec, RuleSpec, VERSION};
 use crate::descriptors::spec::DomainSpec;
@@ -88,6 +89,10 @@ impl RuleSet {
         if spec.rules.len() > RULES_MAX {
             return Err(RuleSetError::TooMany(spec.rules.len()));
         }
+        let mut known = HashSet::default();
+        if let Some(twin) = spec.rules.iter().find(|rule| !known.insert(rule.name.as_str())) {
+            return Err(RuleSetError::Invalid { place: twin.name.clone(), message: "two rules have this name".into() });
+        }
         let mut names = Names::default();
         let mut specs: Vec<&RuleSpec> = spec.rules.iter().collect();
         // Stable: rules of one priority stay in the order of the files.
@@ -97,11 +102,14 @@ impl RuleSet {
             .into_iter()
             .map(|rule| rule::compile(rule, ipv6_prefix, &mut names, &mut keys))
             .collect::<Result<Vec<_>, _>>()?;
-        let token = spec.jwt.as_ref().map(|jwt| jwt.header.as_str());
-        let identity =
-            Identity::new(&spec.identity, token, rules.iter().any(Rule::wants_address), &mut names).map_err(|network| {
-                RuleSetError::Invalid { place: "identity".into(), message: format!("{network:?} is no network") }
-            })?;
+        let token_header = spec.jwt.as_ref().map(|jwt| jwt.header.as_str());
+        let identity = Identity::new(&spec.identity, token_header, rules.iter().any(Rule::wants_address), &mut names).map_err(
+            |network| RuleSetError::Invalid { place: "identity".into(), message: format!("{network:?} is no network") },
+        )?;
+        if names.are_too_many() {
+            let message = format!("attributes, headers and query parameters with {NAMES_MAX} or more different names");
+            return Err(RuleSetError::Invalid { place: "rules".into(), message });
+        }
         let mut index = Index::default();
         for (number, rule) in (0..).zip(&mut rules) {
             let filed = if rule.mode == Mode::Off { None } else { index.add(number, &rule.conditions) };
@@ -166,14 +174,13 @@ impl RuleSet {
     fn apply(&self, number: usize, request: &Request<'_>, cost: Option<u64>, matches: &mut Matches) -> Result<Match, Miss> {
         let rule = &self.rules[number];
         let known = matches.keys.iter().position(|(key, _)| *key == rule.key_number);
-        let key = match known {
-            Some(position) => position,
-            None => {
-                let mut bytes = KeyBytes::new();
-                rule.write_key(request, &self.identity, &mut bytes)?;
-                matches.keys.push((rule.key_number, bytes));
-                matches.keys.len() - 1
-            }
+        let key = if let Some(position) = known {
+            position
+        } else {
+            let mut bytes = KeyBytes::new();
+            rule.write_key(request, &self.identity, &mut bytes)?;
+            matches.keys.push((rule.key_number, bytes));
+            matches.keys.len() - 1
         };
         let plan = rule.plan(&matches.keys[key].1, request);
         Ok(Match { rule: number, plan, key, cost: cost.unwrap_or_else(|| rule.cost.of(request)) })

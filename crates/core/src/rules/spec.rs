@@ -1,4 +1,4 @@
-//! The RuleSet IR: one immutable document, written by `tidegate.rules.compile` and read here.
+//! The `RuleSet` IR: one immutable document, written by `tidegate.rules.compile` and read here.
 //!
 //! Python has checked it and told people in their own words what is wrong; what is refused here is a document that nobody checked.
 
