@@ -7,14 +7,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from envoy_tables import START, Case, cases, descriptor, written
 
 from tidegate import RuleLimiter
 from tidegate.errors import UsageError
 from tidegate.testing import ManualClock
 
 if TYPE_CHECKING:
+    from tests.envoy_tables import START, Case, cases, descriptor, written
     from tidegate.rules import Problem
+else:  # Tests are scripts in a folder, not a package.
+    from envoy_tables import START, Case, cases, descriptor, written
 
 
 @pytest.mark.parametrize("case", cases())

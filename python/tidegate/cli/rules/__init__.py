@@ -12,6 +12,7 @@ from tidegate.cli.rules.diff import diff
 from tidegate.cli.rules.errors import errors
 from tidegate.cli.rules.explain import explain
 from tidegate.cli.rules.fmt import fmt
+from tidegate.cli.rules.import_ import import_
 from tidegate.cli.rules.lint import lint
 from tidegate.cli.rules.schema import schema
 from tidegate.cli.rules.test import run_scenarios
@@ -25,6 +26,7 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "test": run_scenarios,
     "diff": diff,
     "fmt": fmt,
+    "import": import_,
     "schema": schema,
     "errors": errors,
 }
