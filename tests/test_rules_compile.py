@@ -81,6 +81,7 @@ def test_the_example_of_the_design() -> None:
         pytest.param("{header:X-Plan: pro}", ("header:x-plan", {"exact": ["pro"]}, False, False), id="header-name"),
         pytest.param("{query: {Page: '1'}}", ("query:Page", {"exact": ["1"]}, False, False), id="query"),
         pytest.param("{ip: {cidr: 2001:DB8::/32}}", ("ip", {"cidr": ["2001:db8::/32"]}, False, False), id="network"),
+        pytest.param("{ip: {cidr: '::ffff:10.0.0.0/104'}}", ("ip", {"cidr": ["10.0.0.0/8"]}, False, False), id="mapped-network"),
         pytest.param("{ip: '::ffff:10.0.0.1'}", ("ip", {"exact": ["10.0.0.1"]}, False, False), id="mapped-address"),
         pytest.param("{tier: {present: true}}", ("tier", "present", False, False), id="present"),
         pytest.param("{tier: {present: false}}", ("tier", "present", True, False), id="absent"),
@@ -163,6 +164,12 @@ def test_addresses_in_overrides_are_cut_as_the_engine_cuts_them() -> None:
 
     assert ["2001:db8:1::"] == one["overrides"][0]["key"]
     assert [["ip:2001:db8:1:2::"], ["user:x"]] == [override["key"] for override in several["overrides"]]
+
+
+@pytest.mark.parametrize(("attribute", "written", "kept"), [("host", "API.Example.com", "api.example.com"), ("method", "post", "POST")])
+def test_override_keys_are_spelt_as_the_engine_spells_them(attribute: str, written: str, kept: str) -> None:
+    """Hosts are kept in lower case, methods in capitals."""
+    assert [kept] == compiled(f"per: {attribute}\noverrides: {{{written}: 2/s}}")["overrides"][0]["key"]
 
 
 def test_an_override_key_has_the_order_of_per() -> None:

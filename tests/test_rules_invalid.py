@@ -13,6 +13,7 @@ import pytest
 import tidegate._native as native  # noqa: TID251  # what this build of it can do
 from tidegate import rules
 from tidegate.errors import RuleError
+from tidegate.rules import checks
 from tidegate.rules.catalogue import CATALOGUE
 from tidegate.rules.compose import NODES_MAX
 from tidegate.rules.files import FILE_BYTES_MAX, FILES_MAX
@@ -45,6 +46,11 @@ def _many_problems(folder: Path) -> None:
     (folder / "rules.yaml").write_text("version: 1\n" + "".join(f"x{number}: 1\n" for number in range(PROBLEMS_MAX + 1)))
 
 
+def _many_rules(folder: Path) -> None:
+    # The limit is lowered by the test: a hundred thousand rules take their time.
+    (folder / "rules.yaml").write_text("version: 1\nrules:\n  - {name: a, per: ip, quotas: 1/s}\n  - {name: b, per: ip, quotas: 1/s}\n")
+
+
 # Mistakes that no file of a repository can make.
 MADE: dict[str, Callable[[Path], None]] = {
     "file-missing": lambda folder: folder.rmdir(),
@@ -54,6 +60,7 @@ MADE: dict[str, Callable[[Path], None]] = {
     "too-many-files": _many_files,
     "too-many-values": _many_values,
     "too-many-problems": _many_problems,
+    "too-many-rules": _many_rules,
 }
 
 
@@ -81,8 +88,9 @@ def test_the_file_name_is_the_mistake(case: Path) -> None:
 
 
 @pytest.mark.parametrize("code", MADE)
-def test_mistakes_that_have_to_be_made(tmp_path: Path, code: str) -> None:
+def test_mistakes_that_have_to_be_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: str) -> None:
     """Files that are too large, too many, or not there."""
+    monkeypatch.setattr(checks, "RULES_MAX", 1)
     folder = tmp_path / "rules"
     folder.mkdir()
     MADE[code](folder)

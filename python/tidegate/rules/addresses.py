@@ -11,6 +11,8 @@ if TYPE_CHECKING:
     from tidegate.rules.document import Document
     from tidegate.rules.node import Scalar
 
+_MAPPED_BITS = 96
+
 
 def read_network(document: Document, scalar: Scalar, text: str) -> str | None:
     """
@@ -27,10 +29,18 @@ def read_network(document: Document, scalar: Scalar, text: str) -> str | None:
     try:
         if "%" in text or "." in text.partition("/")[2]:
             raise ValueError(text)  # noqa: TRY301  # scopes and netmasks are valid in Python only
-        return str(ipaddress.ip_network(text))
+        return str(_unmapped(ipaddress.ip_network(text)))
     except ValueError:
         document.add("bad-network", scalar, f"`{text:.80}` is no network", _network_hint(text))
         return None
+
+
+def _unmapped(network: ipaddress.IPv4Network | ipaddress.IPv6Network) -> ipaddress.IPv4Network | ipaddress.IPv6Network:
+    # The engine sees IPv4 addresses as such, however a socket spells them.
+    mapped = network.network_address.ipv4_mapped if isinstance(network, ipaddress.IPv6Network) else None
+    if mapped is None or network.prefixlen < _MAPPED_BITS:
+        return network
+    return ipaddress.IPv4Network((mapped, network.prefixlen - _MAPPED_BITS))
 
 
 def _network_hint(text: str) -> str:

@@ -93,6 +93,7 @@ CATALOGUE: Final[dict[str, Entry]] = {
         "Somebody else verifies, and a key is given too.", "{verified_by: upstream, issuer: a}", "{verified_by: upstream}"
     ),
     # Rules.
+    "too-many-rules": Entry("There are more than 100,000 of them.", "one rule for each client", "one rule with overrides"),
     "duplicate-name": Entry("Two rules, or two quotas of a rule, have the same name.", "name: a, name: a", "name: a, name: b"),
     "bad-quota": Entry("A quota cannot be read or cannot be kept.", "100/minuet", "100/minute"),
     "bad-per": Entry("`global` beside others, or an attribute twice.", "per: [global, ip]", "per: ip"),

@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from tidegate.rules.document import Document
     from tidegate.rules.model import Rule, Source
 
+RULES_MAX = 100_000
+"""What the engine takes."""
+
 
 @dataclass(slots=True)
 class Draft:
@@ -81,14 +84,21 @@ def check_set(
     """
     _check_jwt(identity, sections)
     _check_names(drafts)
+    if len(drafts) > RULES_MAX:
+        first = drafts[RULES_MAX]
+        first.add(
+            "too-many-rules",
+            first.node,
+            f"there are {len(drafts):,} rules, and at most {RULES_MAX:,} are possible",
+            "use tiers and overrides",
+        )
     known = _known_attributes(drafts, identity)
     captures = {name: draft.rule.name for draft in drafts for name in _captures(draft.rule)}
     for draft in drafts:
         rule = draft.rule
         if rule.match:
             _check_match(draft, known, has_identity=bool(identity))
-        if captures:
-            _check_captures(draft, captures)
+        _check_captures(draft, captures)
         check_plans(draft)
         if rule.mode != "enforce" and isinstance(draft.node, Mapping) and "rollout" in draft.node.entries:
             draft.add("no-effect", draft.at("rollout"), f"`rollout` has no effect with `mode: {rule.mode}`", "remove one of them")
@@ -129,8 +139,9 @@ def _known_attributes(drafts: list[Draft], identity: tuple[Source, ...]) -> set[
     return known
 
 
-def _captures(rule: Rule) -> set[str]:
-    return {name for condition in rule.match if condition.test == "pattern" for text in condition.texts for name in captures_of(text)}
+def _captures(rule: Rule, *, is_negated: bool = False) -> set[str]:
+    patterns = (condition for condition in rule.match if condition.test == "pattern" and condition.is_negated == is_negated)
+    return {name for condition in patterns for text in condition.texts for name in captures_of(text)}
 
 
 def _check_match(draft: Draft, known: set[str], *, has_identity: bool) -> None:
@@ -159,6 +170,9 @@ def _check_captures(draft: Draft, captures: dict[str, str]) -> None:
             if without:
                 message = f"`{name}` is not captured by {without[0]:.80}, so the rule does not apply there"
                 draft.add("capture-missing", draft.at("per"), message, f"write {{{name}}} into each path, or make two rules")
+        elif name in _captures(rule, is_negated=True):
+            message = f"`{name}` is captured by a path that must not match, so it is never set"
+            draft.add("capture-missing", draft.at("per"), message, "capture it in a path that must match")
         elif name in captures:
             message = f"`{name}` is captured by the path of `{captures[name]}`, and not by that of this rule"
             draft.add("capture-missing", draft.at("per"), message, f"write {{{name}}} into the path, or let the caller pass it")

@@ -108,14 +108,15 @@ def _check_regex(document: Document, scalar: Scalar, text: str) -> bool:
     check: Any = getattr(tidegate._native, "check_regex", None)  # noqa: SLF001  # the waist
     mistake = None if check is None else check(text)
     if mistake is not None:
-        hint = "look-around and back-references are not possible: they could take forever"
+        is_size = "size limit" in mistake
+        hint = "repeat less: it would need too much memory" if is_size else "look-around and back-references are not possible"
         document.add("bad-regex", scalar, f"the regular expression cannot be read: {_last_line(mistake)}", hint)
     return mistake is None
 
 
 def _last_line(message: str) -> str:
     # The parser draws the expression with a caret first; the file is shown with one anyway.
-    return message.strip().rpartition("\n")[2].removeprefix("error: ")
+    return message.strip().rpartition("\n")[2].removeprefix("error: ").rstrip(".")
 
 
 def _read_mapping(document: Document, attribute: str, node: Mapping) -> Condition | None:

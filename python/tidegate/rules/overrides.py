@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from tidegate.rules.document import Document
     from tidegate.rules.model import Rule
 
+# As the engine keeps them.
+_FOLDS = {"method": str.upper, "host": str.lower}
+
 
 def read_overrides(document: Document, node: Node, rule: Rule, sources: tuple[Source, ...]) -> tuple[Override, ...]:
     """
@@ -92,6 +95,8 @@ def _read_key(document: Document, key: dict[str, Scalar], rule: Rule, sources: t
             return None
         if attribute == "ip":
             value = read_address(document, scalar, text, _ipv6_prefix(sources))
+        elif attribute in _FOLDS:
+            value = _FOLDS[attribute](text)
         elif attribute == "client":
             value = _read_client(document, scalar, text, sources)
         else:

@@ -7,6 +7,8 @@ from __future__ import annotations
 from itertools import combinations
 from typing import TYPE_CHECKING
 
+from tidegate.rules.quotas import QUOTAS_MAX
+
 if TYPE_CHECKING:
     from tidegate.rules.checks import Draft
     from tidegate.rules.model import QuotaText
@@ -44,24 +46,26 @@ def _check_plan(draft: Draft, node: Node, quotas: tuple[QuotaText, ...]) -> None
             draft.add("log-limit-huge", node, message, "use sliding_window, which promises the same with 16 entries")
         if cost > 1 and 0 < max(limit, given.get("burst", 0)) < cost:
             draft.add("cost-above-limit", node, f"a cost of {cost} never fits into `{quota.text}`", "lower `cost`, or raise the limit")
-    if len(quotas) > 1:
-        for one, other in combinations(quotas, 2):
-            _check_pair(draft, node, one, other)
+    if 1 < len(quotas) <= QUOTAS_MAX:
+        # Each is told once, however many others make it pointless.
+        for message in {loose: message for loose, message in map(_pointless, combinations(quotas, 2)) if loose}.values():
+            draft.add("quota-never-binds", node, message, "remove it, or lower its limit")
 
 
-def _check_pair(draft: Draft, node: Node, one: QuotaText, other: QuotaText) -> None:
-    short, long = sorted((one, other), key=lambda quota: quota.parameters.get("period_ns", 0))
+def _pointless(pair: tuple[QuotaText, QuotaText]) -> tuple[str, str]:
+    short, long = sorted(pair, key=lambda quota: quota.parameters.get("period_ns", 0))
     # Only exact windows can be compared by their numbers alone.
     if not (_is_exact(short) and _is_exact(long)):
-        return
+        return "", ""
     limit, period = short.parameters["limit"], short.parameters["period_ns"]
     long_limit, long_period = long.parameters["limit"], long.parameters["period_ns"]
+    most = -(-long_period // period) * limit
     if period == long_period or long_limit <= limit:
         loose, tight = (short, long) if long_limit <= limit else (long, short)
-        draft.add("quota-never-binds", node, f"`{loose.text}` never matters beside `{tight.text}`", "remove it, or lower its limit")
-    elif long_limit >= -(-long_period // period) * limit:
-        message = f"`{long.text}` never matters: `{short.text}` lets at most {-(-long_period // period) * limit:,} pass in that time"
-        draft.add("quota-never-binds", node, message, "remove it, or lower its limit")
+        return loose.text, f"`{loose.text}` never matters beside `{tight.text}`"
+    if long_limit >= most:
+        return long.text, f"`{long.text}` never matters: `{short.text}` lets at most {most:,} pass in that time"
+    return "", ""
 
 
 def _is_exact(quota: QuotaText) -> bool:

@@ -22,6 +22,9 @@ from tidegate.rules.scalars import is_null, read_flag, read_text, read_whole
 if TYPE_CHECKING:
     from tidegate.rules.document import Document
 
+QUOTAS_MAX = 64
+"""The most that one key can be charged for by one rule."""
+
 _WHOLE = frozenset({"limit", "burst", "nodelay", "max_cost", "entries", "buckets", "max_debt"})
 _DURATIONS = frozenset({"period", "queue", "ttl", "min_interval"})
 assert QUOTA.keys() == {field.name for field in fields(Quota)} - {"_"}  # noqa: S101  # the table and the class name the same parameters
@@ -51,6 +54,8 @@ def read_quotas(document: Document, node: Node, algorithm: str | None) -> tuple[
             document.add("wrong-type", item, "a quota is expected, and this is a list", "write the quotas of a rule in one list")
         else:
             found.extend(read_quotas(document, item, algorithm))
+    if len(found) > QUOTAS_MAX:
+        document.add("bad-quota", node, f"{len(found)} quotas are too many: at most {QUOTAS_MAX} are possible", "make two rules")
     _check_names(document, node, found)
     return tuple(found)
 
@@ -76,7 +81,17 @@ def _quota(found: dict[str, Any], algorithm: str | None) -> QuotaText:
     if algorithm is not None and "algorithm" not in found and not found.get("unlimited"):
         found = found | {"algorithm": algorithm}
     name = found.pop("name", None)
+    if "zone" in found:
+        _check_zone(found["zone"])
     return QuotaText(format_quota(found), name, found)
+
+
+@lru_cache(maxsize=1024)
+def _check_zone(zone: str) -> None:
+    # Only the engine knows its time zones. Imported here: `limiter` offers what this package makes.
+    from tidegate.limiter import Limiter  # noqa: PLC0415
+
+    Limiter(f"1/day calendar {zone}").close()
 
 
 def _from_object(document: Document, node: Mapping, algorithm: str | None) -> tuple[QuotaText, ...]:
