@@ -7,13 +7,13 @@
 //! thread and no timer.
 
 mod locked;
+mod several;
 mod shard;
 mod table;
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use parking_lot::{Mutex, MutexGuard};
-use smallvec::SmallVec;
 use tidegate_core::algorithm::{Receipt, Refund};
 use tidegate_core::decision::{Status, Verdict};
 use tidegate_core::meter::{Assessment, State};
@@ -86,58 +86,7 @@ impl MemoryStore {
         })
     }
 
-    /// Decides and, if all have room, charges any number of quotas: first look at all, then write all.
-    #[inline(never)] // Its size would slow down the usual request, which has one quota.
-    fn check_all(&self, charges: &[Charge<'_>]) -> Result<Verdict, StoreError> {
-        if charges.iter().all(|charge| charge.ask.cost == 0) {
-            return self.peek(charges);
-        }
-        let mut locked = self.lock(charges);
-        // Read under the lock: time must not go back between two charges of one key.
-        let now = self.clock.now();
-        let mut assessed: SmallVec<[(usize, Assessment); 4]> = SmallVec::new();
-        for (index, charge) in in_force(charges, now) {
-            let assessment = locked.shard(charge.key).visit(charge.key ^ charge.namespace, charge.meter, now, |state| {
-                let assessment = charge.meter.assess(state, now, charge.ask);
-                (assessment, Visit::Leave { limiting: assessment.retry_after != Some(0) })
-            })?;
-            assessed.push((index, assessment));
-        }
-        if Mutant::ReadModifyWrite.is_active() {
-            drop(locked);
-            std::thread::yield_now();
-            locked = self.lock(charges);
-        }
-        let has_room = |part: Part| {
-            assessed
-                .iter()
-                .filter(|(index, _)| charges[*index].part == part)
-                .all(|(_, assessment)| assessment.retry_after == Some(0))
-        };
-        let is_allowed = has_room(Part::Enforced);
-        let is_charged = |charge: &Charge<'_>| match charge.part {
-            _ if charge.meter.is_stateless() || charge.ask.cost == 0 => false,
-            Part::Enforced => is_allowed,
-            Part::Shadow(_) => (is_allowed && has_room(charge.part)) || Mutant::ShadowCountsAll.is_active(),
-            Part::Counted => true,
-        };
-        locked.make_room(charges, now, is_charged)?;
-        let statuses = assessed.iter().map(|&(index, assessment)| {
-            let charge = &charges[index];
-            // Where nothing is charged, the second look only reports what is left.
-            let act = |state: &mut State| charge_one(charge, index, assessment, is_charged(charge), state, now);
-            locked.shard(charge.key).visit(charge.key ^ charge.namespace, charge.meter, now, act)
-        });
-        let statuses = statuses.collect::<Result<_, _>>()?;
-        let is_due = locked.count(is_allowed);
-        drop(locked);
-        if is_due {
-            self.sweep(now);
-        }
-        Ok(Verdict::new(statuses))
-    }
-
-    /// The same for one quota, with one lock and one look-up.
+    /// Decides and, if there is room, charges one quota, with one lock and one look-up.
     #[inline]
     fn check_one<R>(&self, charge: &Charge<'_>, report: impl FnOnce(Status) -> R) -> Result<R, StoreError> {
         let mut shard = self.shard(charge.key);
@@ -271,20 +220,6 @@ fn single<'a>(charges: &'a [Charge<'a>]) -> Option<&'a Charge<'a>> {
         }
         _ => None,
     }
-}
-
-/// Charges one quota if it is to be, and reports what is left.
-fn charge_one(
-    charge: &Charge<'_>,
-    index: usize,
-    assessment: Assessment,
-    is_charged: bool,
-    state: &mut State,
-    now: Ticks,
-) -> (Status, Visit) {
-    let receipt = if is_charged { charge.meter.commit(state, now, charge.ask) } else { Receipt::Nothing };
-    let status = status(charge, index, assessment, receipt, state, now);
-    (status, visit(&status, is_charged))
 }
 
 fn visit(status: &Status, is_charged: bool) -> Visit {

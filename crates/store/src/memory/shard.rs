@@ -122,6 +122,20 @@ impl Shard {
         look(&mut state)
     }
 
+    /// Where a small state is, and what it is.
+    pub(super) fn find_words(&self, digest: Digest) -> Option<((usize, usize), [u64; 2])> {
+        let place = self.find(digest)?;
+        match self.segments[place.0].table.entry(place.1).slot {
+            Slot::Inline { words, .. } => Some((place, words)),
+            _ => None,
+        }
+    }
+
+    /// Writes a small state where it [was found](Self::find_words).
+    pub(super) fn set_words(&mut self, (segment, index): (usize, usize), words: [u64; 2], limiting: bool) {
+        *self.segments[segment].table.slot_mut(index) = Slot::Inline { limiting, words };
+    }
+
     /// Charges one quota at its [place](Self::find), if that is easily done; otherwise `decide` has to.
     #[inline]
     pub(super) fn admit(&mut self, place: Option<(usize, usize)>, meter: &Meter, now: Ticks, ask: Ask) -> Option<Admission> {
