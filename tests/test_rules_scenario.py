@@ -240,3 +240,81 @@ def test_a_missing_file_is_a_problem(tmp_path: Path) -> None:
         read_suite(tmp_path / "none.yaml")
     with pytest.raises(RuleError, match="is a directory"):
         read_suite(tmp_path)
+
+
+# --- Descriptors ------------------------------------------------------------------------------------------------------------------------
+
+SHOP = """
+domain: shop
+descriptors:
+  - {key: tenant, value: acme, rate_limit: {unit: minute, requests_per_unit: 3}}
+  - {key: ip, rate_limit: {unit: second, requests_per_unit: 100}}
+"""
+
+
+def count_outcome(tmp_path: Path, step: str) -> Outcome:
+    """
+    How a scenario with one step on descriptors went.
+    """
+    (tmp_path / "shop.yaml").write_text(SHOP)
+    path = tmp_path / "scenarios.yaml"
+    path.write_text(f"rules: shop.yaml\nscenarios: [{{name: a, steps: [{{domain: shop, {step}}}]}}]")
+    return outcome_of(path)
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        "descriptors: [{tenant: acme}], times: 3, expect: OK",
+        "descriptors: [{tenant: acme}], hits_addend: 4, expect: OVER_LIMIT",
+        "descriptors: [[[tenant, acme]], {ip: 1.1.1.1}], hits_addend: 4, expect: {code: OVER_LIMIT, statuses: [OVER_LIMIT, OK]}",
+        "descriptors: [{tenant: acme}], times: 2, expect: {code: OK, statuses: [{code: OK, limit_remaining: 1, duration_until_reset: 60}]}",
+        "descriptors: [{tenant: other}], expect: {statuses: [OK]}",
+    ],
+)
+def test_what_can_be_expected_of_descriptors(tmp_path: Path, step: str) -> None:
+    """The overall code, and facts of each status."""
+    assert count_outcome(tmp_path, step).failure is None
+
+
+def test_a_failure_with_descriptors(tmp_path: Path) -> None:
+    """The code is expected of each request, the statuses of the last."""
+    step = "descriptors: [{tenant: acme, path: /a}, {tenant: acme}], times: 5, expect: {code: OK, statuses: [OK, {limit_remaining: 7}, OK]}"
+    failure = count_outcome(tmp_path, step).failure
+
+    assert failure is not None
+    assert "descriptors shop (tenant=acme, path=/a) (tenant=acme)" == failure.what
+    assert failure.note.startswith("request 4 of 5: code OVER_LIMIT; statuses[0].code OK")
+    assert [("code", "OK", "OVER_LIMIT")] == [(one.fact, one.expected, one.actual) for one in failure.differences]
+
+    failure = count_outcome(tmp_path, step.replace("times: 5", "times: 1")).failure
+    assert failure is not None
+    assert [("statuses[1].limit_remaining", "7", "2"), ("statuses[2].code", "OK", "none")] == [
+        (one.fact, one.expected, one.actual) for one in failure.differences
+    ]
+
+
+@pytest.mark.parametrize(
+    ("step", "code"),
+    [
+        ("descriptors: [{a: b}]", "missing-key"),
+        ("domain: a, descriptors: []", "empty-list"),
+        ("domain: a, descriptors: {a: b}", "wrong-type"),
+        ("domain: a, descriptors: [a]", "wrong-type"),
+        ("domain: a, descriptors: [[a, b]]", "wrong-type"),
+        ("domain: a, descriptors: [[[a, b, c]]]", "wrong-type"),
+        ("domain: a, descriptors: [{a: [b]}]", "wrong-type"),
+        ("domain: a, descriptors: [{a: b}], hits_addend: x", "not-a-whole-number"),
+        ("domain: a, descriptors: [{a: b}], cost: 1", "unknown-key"),
+        ("domain: a, descriptors: [{a: b}], expect: allowed", "unknown-choice"),
+        ("domain: a, descriptors: [{a: b}], expect: {status: OK}", "unknown-key"),
+        ("domain: a, descriptors: [{a: b}], expect: {statuses: OK}", "wrong-type"),
+        ("domain: a, descriptors: [{a: b}], expect: {statuses: [{left: 1}]}", "unknown-key"),
+    ],
+)
+def test_mistakes_in_descriptors_have_a_place(write: Write, step: str, code: str) -> None:
+    """As those in requests."""
+    with pytest.raises(RuleError) as caught:
+        read_suite(write(f"      - {{{step}}}"))
+
+    assert (code, 5) in {(problem.code, problem.line) for problem in caught.value.problems}

@@ -20,8 +20,9 @@ With `times`, `allowed` and `denied` hold for each of the requests, and everythi
 Each scenario has a limiter of its own.
 """
 
+from tidegate.rules.scenario.descriptors import Count
 from tidegate.rules.scenario.model import Advance, Ask, Scenario, Suite
 from tidegate.rules.scenario.read import read_suite
 from tidegate.rules.scenario.run import Failure, Outcome, run
 
-__all__ = ["Advance", "Ask", "Failure", "Outcome", "Scenario", "Suite", "read_suite", "run"]
+__all__ = ["Advance", "Ask", "Count", "Failure", "Outcome", "Scenario", "Suite", "read_suite", "run"]

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
     from tidegate.rule_limiter import Attributes
     from tidegate.rules import RuleSet
+    from tidegate.rules.scenario.descriptors import Count
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,7 +61,7 @@ class Advance:
     line: int
 
 
-Step: TypeAlias = Ask | Advance
+Step: TypeAlias = "Ask | Advance | Count"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,6 +16,7 @@ from tidegate.rules.names import meant
 from tidegate.rules.node import Mapping, Node, Scalar, Sequence, kind_of
 from tidegate.rules.problem import Report, TooManyProblems
 from tidegate.rules.scalars import is_null, read_text, read_whole
+from tidegate.rules.scenario.descriptors import Count, read_count_expected, read_descriptors
 from tidegate.rules.scenario.facts import ANSWERS, FACTS, WRONG, Wrong, read_ns
 from tidegate.rules.scenario.model import Advance, Ask, Scenario, Step, Suite
 
@@ -44,7 +45,16 @@ STEP: Final = table(
     Field("times", "How often it is made.", {}, (5,)),
     Field("expect", "What is decided.", {}, ("allowed", {"denied": True, "rule": "login"})),
     Field("advance", "Moves the clock.", {}, ("30s",)),
+    Field("domain", "The domain that `descriptors` are for.", {}, ("shop",)),
+    Field("descriptors", "What is asked of a domain in the reference service's format.", {}, ([{"tenant": "acme"}],)),
+    Field("hits_addend", "How many hits each descriptor counts.", {}, (1,)),
 )
+BELONGING: Final = {
+    "request": {"request", "cost", "times", "expect"},
+    "advance": {"advance"},
+    "descriptors": {"descriptors", "domain", "hits_addend", "times", "expect"},
+}
+"""The kinds of steps, and the keys that each can have."""
 
 
 def read_suite(source: str | os.PathLike[str]) -> Suite:
@@ -152,24 +162,40 @@ def _read_step(document: Document, node: Node) -> Step | None:
     entries = read_fields(document, node, STEP, "a step")
     if entries is None:
         return None
-    kinds = [name for name in ("request", "advance") if name in entries]
+    kinds = [name for name in BELONGING if name in entries]
     if len(kinds) != 1:
         # A misspelt key has been told.
         if not kinds and isinstance(node, Mapping) and node.entries.keys() - STEP.keys():
             return None
-        message = f"a step has exactly one of request and advance, and this has {' and '.join(kinds) or 'none'}"
+        message = f"a step has exactly one of {', '.join(BELONGING)}, and this has {' and '.join(kinds) or 'none'}"
         document.add("wrong-type", node, message, "write each of them as a step of its own")
         return None
+    for name in entries.keys() - BELONGING[kinds[0]]:
+        document.add("unknown-key", entries[name][0], f"`{name}` does not belong to a step with `{kinds[0]}`", "remove it")
+    line = node.start.line + 1
     if kinds == ["advance"]:
-        for name in entries.keys() - {"advance"}:
-            document.add("unknown-key", entries[name][0], f"`{name}` belongs to a request, and this step moves the clock", "remove it")
         moved = read_ns(document, entries["advance"][1])
-        return None if isinstance(moved, Wrong) else Advance(nanoseconds=moved, line=node.start.line + 1)
+        return None if isinstance(moved, Wrong) else Advance(nanoseconds=moved, line=line)
+    times = read_whole(document, entries["times"][1], 1, TIMES_MAX) if "times" in entries else 1
+    if kinds == ["descriptors"]:
+        return _read_count(document, entries, node, times or 1)
     attributes = _read_request(document, entries["request"][1])
     cost = read_whole(document, entries["cost"][1]) if "cost" in entries else None
-    times = read_whole(document, entries["times"][1], 1, TIMES_MAX) if "times" in entries else 1
     expected = _read_expected(document, entries["expect"][1]) if "expect" in entries else {}
-    return Ask(attributes=attributes, cost=cost, times=times or 1, expected=expected, line=node.start.line + 1)
+    return Ask(attributes=attributes, cost=cost, times=times or 1, expected=expected, line=line)
+
+
+def _read_count(document: Document, entries: dict[str, tuple[Scalar, Node]], node: Node, times: int) -> Count:
+    if "domain" not in entries:
+        document.add("missing-key", node, "a step with `descriptors` needs `domain`", "add `domain: shop`")
+    return Count(
+        domain=(read_text(document, entries["domain"][1]) if "domain" in entries else None) or "",
+        descriptors=read_descriptors(document, entries["descriptors"][1]),
+        hits_addend=(read_whole(document, entries["hits_addend"][1]) if "hits_addend" in entries else None) or 0,
+        times=times,
+        expected=read_count_expected(document, entries["expect"][1]) if "expect" in entries else {},
+        line=node.start.line + 1,
+    )
 
 
 def _read_request(document: Document, node: Node) -> Attributes:

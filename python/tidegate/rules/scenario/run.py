@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING
 from tidegate._sleep import now_ns
 from tidegate.errors import TidegateError
 from tidegate.rule_limiter import RuleLimiter
+from tidegate.rules.scenario.descriptors import Count, facts_of
 from tidegate.rules.scenario.facts import ANSWERS, FACTS, describe
-from tidegate.rules.scenario.model import Advance, Ask, Scenario
+from tidegate.rules.scenario.model import Advance, Ask, Scenario, Step
 from tidegate.testing import ManualClock
 
 if TYPE_CHECKING:
@@ -107,16 +108,33 @@ def run(scenario: Scenario, rule_set: RuleSet) -> Outcome:
     return Outcome(scenario=scenario, failure=failure, took_ns=now_ns() - began_ns)
 
 
-def _step(step: Ask | Advance, limiter: RuleLimiter, clock: ManualClock) -> tuple[tuple[Difference, ...], str] | None:
+def _step(step: Step, limiter: RuleLimiter, clock: ManualClock) -> tuple[tuple[Difference, ...], str] | None:
     if isinstance(step, Advance):
         clock.advance_ns(step.nanoseconds)
         return None
+    if isinstance(step, Count):
+        return _count(step, limiter)
     for turn in range(1, step.times + 1):
         decision = limiter.check(step.attributes, step.cost)
         differences = _differences(step, decision, is_last=turn == step.times)
         if differences:
             which = f"request {turn} of {step.times}: " if step.times > 1 else ""
             return differences, f"{which}{describe(decision)}"
+    return None
+
+
+def _count(step: Count, limiter: RuleLimiter) -> tuple[tuple[Difference, ...], str] | None:
+    for turn in range(1, step.times + 1):
+        actual = facts_of(limiter.check_descriptors(step.domain, step.asked(), step.hits_addend))
+        names = [name for name in step.expected if turn == step.times or name == "code"]
+        differences = tuple(
+            Difference(fact=name, expected=str(step.expected[name]), actual=str(actual.get(name, "none")))
+            for name in names
+            if actual.get(name) != step.expected[name]
+        )
+        if differences:
+            which = f"request {turn} of {step.times}: " if step.times > 1 else ""
+            return differences, which + "; ".join(f"{name} {value}" for name, value in actual.items())
     return None
 
 
