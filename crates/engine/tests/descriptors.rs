@@ -104,7 +104,7 @@ fn wrong_requests_count_nothing() {
     assert_eq!(of("d", &[]), UsageError::NoDescriptors);
     let ask = DescriptorAsk { entries: &[], limit: None, hits: None, is_negative: false };
     assert_eq!(of("", &[ask]), UsageError::EmptyDomain);
-    assert_eq!(of("d", &[ask; 1_001]), UsageError::TooManyDescriptors { count: 1_001 });
+    assert_eq!(of("d", &vec![ask; 1_001]), UsageError::TooManyDescriptors { count: 1_001 });
     assert_eq!(engine.stats().store.keys, 0);
 }
 

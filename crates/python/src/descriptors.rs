@@ -51,7 +51,7 @@ fn read(ask: &Bound<'_, PyAny>) -> PyResult<Ask> {
             "entries" => read.entries = entries(&value)?,
             "limit" => read.limit = Some(limit(&value)?),
             "hits_addend" => {
-                read.hits = Some(value.extract().map_err(|_| not("hits_addend", "a whole number from 0 up", &value))?)
+                read.hits = Some(value.extract().map_err(|_| not("hits_addend", "a whole number from 0 up", &value))?);
             }
             "is_negative_hits" => read.is_negative = value.extract().map_err(|_| not("is_negative_hits", "a bool", &value))?,
             _ => {
