@@ -31,6 +31,9 @@ pub trait Facts {
     fn state<'a>(&'a self, request: &mut Request<'a>);
 }
 
+/// Facts as the rules see them, by name.
+type Seen = Vec<(String, String)>;
+
 /// What became of one rule, and why.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Explained {
@@ -56,7 +59,7 @@ impl Engine {
         let resets = self.resets.load(Ordering::SeqCst);
         let plan = self.plan();
         let requested = self.ask(&plan, facts, cost)?;
-        let lease = plan.lease_ttl_ns().map(|_| options.lease.unwrap_or_else(random_id));
+        let lease = lends(&plan, &requested).then(|| options.lease.unwrap_or_else(random_id));
         let max_delay = options.max_delay.unwrap_or(Ticks::MAX);
         let outcome = Self::with_requested(&plan, &requested, lease, max_delay, |charges| match charges {
             [] => Ok(Verdict::default()),
@@ -73,7 +76,7 @@ impl Engine {
     pub fn allow_request(&self, facts: &impl Facts, cost: Option<u64>) -> Result<bool, UsageError> {
         let plan = self.plan();
         let requested = self.ask(&plan, facts, cost)?;
-        let lease = plan.lease_ttl_ns().map(|_| random_id());
+        let lease = lends(&plan, &requested).then(random_id);
         let outcome = Self::with_requested(&plan, &requested, lease, Ticks::MAX, |charges| match charges {
             [] => Ok(true),
             charges => self.store.allow(charges),
@@ -121,7 +124,7 @@ impl Engine {
     ///
     /// # Errors
     /// See [`check_request`](Self::check_request).
-    pub fn explain(&self, facts: &impl Facts) -> Result<(Vec<(String, String)>, Vec<Explained>), UsageError> {
+    pub fn explain(&self, facts: &impl Facts) -> Result<(Seen, Vec<Explained>), UsageError> {
         let plan = self.plan();
         let rules = plan.rules().ok_or(UsageError::NoRules)?;
         let request = self.request(rules, facts);
@@ -222,6 +225,12 @@ fn is_enforced(rule: &Rule, key: &[u8]) -> bool {
 fn rollout_place(rule: &Rule, key: &[u8]) -> u64 {
     let place = ROLLOUT.digest(rule.name.as_bytes()) ^ ROLLOUT.digest(key);
     place.0[0] % u64::from(ROLLOUT_ALL)
+}
+
+/// Whether a quota that is asked lends slots. Others in force may, which is no reason to make up an id or to promise a lease.
+fn lends(plan: &Plan, requested: &Requested) -> bool {
+    let is_lender = |charged: &Charged| plan.sets()[charged.set].quotas[charged.quota].meter.retry_is_hint();
+    plan.lease_ttl_ns().is_some() && requested.charged.iter().any(is_lender)
 }
 
 /// The cost of a request as a whole: what was asked for, or the most that any rule charges.
