@@ -93,6 +93,7 @@ class Limiter(Engine):
         clock: ManualClock | None = None,
         on_store_error: Literal["deny", "allow"] = "deny",
         watch: bool = False,
+        merge_domains: bool = False,
     ) -> RuleLimiter:
         """
         Makes a limiter that decides by rules on whole requests.
@@ -109,6 +110,7 @@ class Limiter(Engine):
             clock: As for the class.
             on_store_error: As for the class; a rule can say otherwise.
             watch: Whether changes of the files come into force by themselves.
+            merge_domains: Whether several files of the reference rate limit service may have one domain.
 
         Returns:
             The limiter.
@@ -118,7 +120,15 @@ class Limiter(Engine):
         """
         from tidegate.rule_limiter import RuleLimiter  # noqa: PLC0415  # needs pydantic and a YAML parser, which keys do not
 
-        return RuleLimiter(source, store=store, max_keys=max_keys, clock=clock, on_store_error=on_store_error, watch=watch)
+        return RuleLimiter(
+            source,
+            store=store,
+            max_keys=max_keys,
+            clock=clock,
+            on_store_error=on_store_error,
+            watch=watch,
+            merge_domains=merge_domains,
+        )
 
     @property
     def quotas(self) -> tuple[Quota, ...]:

@@ -48,6 +48,7 @@ class RuleLimiter(RuleEngine):
         clock: As for `Limiter`.
         on_store_error: As for `Limiter`; a rule can say otherwise.
         watch: Whether changes of the files come into force by themselves.
+        merge_domains: Whether several files of the reference rate limit service may have one domain.
 
     Raises:
         RuleError: The rules are wrong, with all problems that were found.
@@ -72,12 +73,13 @@ class RuleLimiter(RuleEngine):
         clock: ManualClock | None = None,
         on_store_error: Literal["deny", "allow"] = "deny",
         watch: bool = False,
+        merge_domains: bool = False,
     ) -> Self:
         """
         Builds the limiter; see the class.
         """
         options = engine_options(store=store, max_keys=max_keys, clock=clock, on_store_error=on_store_error)
-        found = source if isinstance(source, rules.RuleSet) else rules.load(source)
+        found = source if isinstance(source, rules.RuleSet) else rules.load(source, merge_domains=merge_domains)
         self = super().__new__(cls, found.to_json(), options)
         self._clock, self._rule_set, self._loading = clock, found, threading.Lock()
         self._source = None if isinstance(source, rules.RuleSet) else source
@@ -115,7 +117,8 @@ class RuleLimiter(RuleEngine):
         Raises:
             RuleError: The rules are wrong.
         """
-        found = source if isinstance(source, rules.RuleSet) else rules.load(source)
+        merge_domains = self._rule_set.merge_domains
+        found = source if isinstance(source, rules.RuleSet) else rules.load(source, merge_domains=merge_domains)
         document = found.to_json()
         # Two loads at once must leave `rule_set` as the compiled module has it.
         with self._loading:

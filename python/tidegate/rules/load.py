@@ -47,6 +47,7 @@ class RuleSet:
         warnings: What is probably not meant, and does no harm.
         domain: The name of the set.
         identity: How clients are named.
+        merge_domains: Whether files of one domain were merged.
     """
 
     ir: dict[str, Any] = field(repr=False)
@@ -55,6 +56,7 @@ class RuleSet:
     warnings: tuple[Problem, ...]
     domain: str
     identity: tuple[Source, ...] = ()
+    merge_domains: bool = False
 
     def to_json(self) -> str:
         """
@@ -66,13 +68,14 @@ class RuleSet:
         return json.dumps(self.ir, ensure_ascii=False, separators=(",", ":"))
 
 
-def load(source: str | os.PathLike[str], *, text: str | None = None) -> RuleSet:
+def load(source: str | os.PathLike[str], *, text: str | None = None, merge_domains: bool = False) -> RuleSet:
     """
     Loads rules.
 
     Args:
         source: The path of a file, or of a directory with all its `*.yaml`, `*.yml` and `*.json`.
         text: What the file says, if that is not to be read from it: from an editor, or from a database.
+        merge_domains: Whether several files of the reference rate limit service may have one domain.
 
     Returns:
         The rule set.
@@ -81,15 +84,15 @@ def load(source: str | os.PathLike[str], *, text: str | None = None) -> RuleSet:
         RuleError: Something is wrong; it lists all problems with their places.
     """
     with _garbage_waits():
-        rule_set, problems = _load(Path(source), text)
+        rule_set, problems = _load(Path(source), text, merge_domains=merge_domains)
     if rule_set is None:
         raise RuleError.from_problems(problems)
     return rule_set
 
 
-def _load(source: Path, text: str | None) -> tuple[RuleSet | None, tuple[Problem, ...]]:
+def _load(source: Path, text: str | None, *, merge_domains: bool) -> tuple[RuleSet | None, tuple[Problem, ...]]:
     # A function of its own, so that the nodes are gone when it returns.
-    loading = _Loading(Report())
+    loading = _Loading(Report(), merge_domains=merge_domains)
     try:
         loading.gather(source, text)
         rule_set = loading.finish()
@@ -116,10 +119,12 @@ class _Loading:
 
     Args:
         report: Where problems are collected.
+        merge_domains: As for `load`.
     """
 
-    def __init__(self, report: Report) -> None:
+    def __init__(self, report: Report, *, merge_domains: bool) -> None:
         self.report = report
+        self.merge_domains = merge_domains
         self.files = Files(report)
         self.sections: dict[str, tuple[Document, Node]] = {}
         self.entries: list[tuple[Document, dict[str, tuple[Scalar, Node]]]] = []
@@ -181,7 +186,7 @@ class _Loading:
         rules = tuple(draft.rule for draft in drafts)
         ir = {} if self.report.has_errors else compile_rules(domain, identity, jwt, rules, domains)
         files = tuple(dict.fromkeys(self.files.opened))
-        return RuleSet(ir, rules, files, self.report.warnings, domain, identity)
+        return RuleSet(ir, rules, files, self.report.warnings, domain, identity, self.merge_domains)
 
     def domain(self) -> str:
         if "domain" not in self.sections:
@@ -199,7 +204,7 @@ class _Loading:
         return read_jwt(document, node, self.files.note_opened)
 
     def domains(self) -> list[Any]:
-        domains, problems = envoy.load(self.files.descriptors)
+        domains, problems = envoy.load(self.files.descriptors, merge_domains=self.merge_domains)
         for problem in problems:
             self.report.add(problem)
         return domains

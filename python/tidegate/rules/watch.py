@@ -64,6 +64,7 @@ class Watcher:
         # Absolute, because a service may change its working directory after the start.
         self._source = Path(os.path.abspath(source))  # noqa: PTH100  # Path.resolve would follow links that Kubernetes swaps
         self._files = self._absolute(limiter.rule_set)
+        self._merge_domains = limiter.rule_set.merge_domains
         self._stop = threading.Event()
         self._limiter = weakref.ref(limiter, self._on_garbage)
         self._lock = threading.Lock()
@@ -198,7 +199,7 @@ class Watcher:
             self._is_loading = True
             began_ns = now_ns()
             try:
-                self._put_in_force(rules.load(self._source), stop)
+                self._put_in_force(rules.load(self._source, merge_domains=self._merge_domains), stop)
             except Exception as error:  # noqa: BLE001  # whatever it is, the rules in force stay and the thread lives on
                 took_ns = now_ns() - began_ns
                 # Half of a file is a bad file: it is believed when it stays so.

@@ -1,0 +1,35 @@
+"""
+Several files of one domain.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tidegate import Limiter
+from tidegate.errors import RuleError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+FILE = "domain: shop\ndescriptors:\n  - key: {key}\n    rate_limit: {{unit: minute, requests_per_unit: 1}}\n"
+
+
+def test_two_files_of_one_domain_are_joined_only_if_asked(tmp_path: Path) -> None:
+    """
+    A domain in two files is a mistake unless somebody says that it is meant; a reload remembers that.
+    """
+    for key in ("tenant", "user"):
+        (tmp_path / f"{key}.yaml").write_text(FILE.format(key=key), encoding="utf-8")
+
+    with pytest.raises(RuleError) as caught:
+        Limiter.from_rules(tmp_path)
+    assert "duplicate-domain" in {problem.code for problem in caught.value.problems}
+
+    limiter = Limiter.from_rules(tmp_path, merge_domains=True)
+    ask = [{"entries": [(key, "a")]} for key in ("tenant", "user")]
+    assert "OK" == limiter.check_descriptors("shop", ask)["overall_code"]
+    assert 2 == limiter.load(tmp_path)
+    assert "OVER_LIMIT" == limiter.check_descriptors("shop", ask)["overall_code"]
