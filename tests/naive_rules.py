@@ -31,11 +31,11 @@ class Found:
 
 def naive_path(text: str) -> str:
     """
-    The one spelling of a path. An encoded slash is no separator.
+    The one spelling of a path: decoded, but for blanks and for what would separate or end it.
     """
     kept: list[str] = []
     for raw in re.split(r"[?#]", text, maxsplit=1)[0].split("/"):
-        segment = "%2F".join(unquote(part) for part in re.split(r"(?i)%2f", raw))
+        segment = re.sub(r"[\x00-\x20\x7f/%?#]", lambda found: f"%{ord(found[0]):02X}", unquote(raw))
         if segment == "..":
             kept = kept[:-1]
         elif segment not in {"", "."}:
@@ -90,6 +90,9 @@ def _identify(sources: list[dict[str, Any]], facts: Facts) -> None:
             client = f"{name}:{value}" if len(sources) > 1 else value
         if name != "ip":
             facts[name] = value
+    # Whom no source names is nobody, whatever the caller calls it.
+    if sources:
+        facts.pop("client", None)
     if client is not None:
         facts["client"] = client
 

@@ -84,7 +84,6 @@ def test_explain(cli: Run) -> None:
   path              /api/v1/orders
   client            api_key:abc
   header:x-api-key  abc
-  api_key           abc
 
    rule          outcome   mode     key                 plan     quotas               cost  why
    health        no match  enforce  -                   -        -                    -     method is "PUT", and the rule asks for: GET

@@ -171,6 +171,11 @@ def test_explain_agrees_with_a_naive_matcher(file: dict[str, Any], request: dict
 
 @given(file=FILES, request=REQUESTS)
 @example(file={"version": 1, "rules": [{"name": "a", "per": "global", "quotas": "0/minute", "cost": 0}]}, request={})
+@example(
+    # The index once looked an exact address up by the text that came in, and the rule was not found.
+    file={"version": 1, "rules": [{"name": "a", "match": {"ip": "10.0.0.1"}, "per": "ip", "quotas": "5/minute"}]},
+    request={"ip": "::ffff:10.0.0.1"},
+)
 def test_check_agrees_with_a_naive_matcher(file: dict[str, Any], request: dict[str, Any]) -> None:
     """On a fresh limiter: which rules apply, whether it passes, and who would have denied in shadow."""
     decision = limiter_of(file).check(request)
@@ -194,6 +199,8 @@ def _denies(quota: str, cost: int) -> bool:
 @given(path=PATHS)
 @example(path="/a/%2e%2e/b")
 @example(path="/a%2F..%2Fb")
+@example(path="/%%32e")
+@example(path="/caf%C3%A9/%3F%23")
 def test_every_spelling_of_a_path_is_one(path: str) -> None:
     """What one rule sees, every rule sees."""
     limiter = limiter_of({"version": 1, "rules": [{"name": "a", "per": "path", "quotas": "1/s"}]})

@@ -286,7 +286,7 @@ def test_a_failure_that_nobody_thought_of_does_not_end_the_watch(
     watcher = watcher_of(limiter)
     eventually(lambda: watcher._content is not None)
 
-    def fail(_: object) -> None:
+    def fail(*_: object, **__: object) -> None:
         raise MemoryError("no room")
 
     with monkeypatch.context() as patch:
