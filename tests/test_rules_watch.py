@@ -434,3 +434,33 @@ def test_reloads_under_load(tmp_path: Path) -> None:
     seen = set().union(*(pairs for _, pairs in answers))
     assert set(range(2, reloads + 2)) <= {generation for generation, _ in seen} <= set(range(1, reloads + 2))
     assert all(names == ("counted", ("even", "odd")[generation % 2]) for generation, names in seen)
+
+
+def test_files_that_change_under_load(tmp_path: Path, eventually: Eventually) -> None:
+    """The same through the watcher: while threads ask, files are saved, and each decision has the rules of its generation."""
+    file, admitted = tmp_path / "rules.yaml", 5_000
+    body = "version: 1\nrules:\n  - {{name: counted, per: client, quotas: {}/hour}}\n  - {{name: v{}, per: global, quotas: 9000000/hour}}\n"
+    file.write_text(body.format(admitted, 1))
+    is_over = threading.Event()
+    with Limiter.from_rules(file, watch=True) as limiter:
+
+        def ask() -> tuple[int, set[tuple[int, tuple[str, ...]]]]:
+            allowed, seen = 0, set()
+            while not is_over.is_set():
+                decision = limiter.check(REQUEST)
+                allowed += decision.allowed
+                seen.add((decision.generation, decision.rules))
+            return allowed, seen
+
+        with ThreadPoolExecutor(3) as pool:
+            asking = [pool.submit(ask) for _ in range(3)]
+            try:
+                for number in range(2, 7):
+                    file.write_text(body.format(admitted, number))
+                    eventually(lambda: limiter.generation == number)  # noqa: B023  # it is waited for before the next turn
+            finally:
+                is_over.set()
+            answers = [one.result() for one in asking]
+
+    assert admitted == sum(allowed for allowed, _ in answers)
+    assert all(names == ("counted", f"v{generation}") for _, pairs in answers for generation, names in pairs)
