@@ -228,16 +228,16 @@ fn fold(text: Cow<'_, str>, is_other: impl Fn(&u8) -> bool, change: impl Fn(&str
     if text.bytes().any(|byte| is_other(&byte)) { Cow::Owned(change(&text)) } else { text }
 }
 
-/// A host without its port and without the dot at its end.
+/// A host without its port and without dots at its end, on either side of the port.
 fn host(text: Cow<'_, str>) -> Cow<'_, str> {
     // With several colons and no brackets it is an IPv6 address, and the last colon begins no port.
     let is_port =
         |bare: &str, port: &str| (bare.ends_with(']') || !bare.contains(':')) && port.bytes().all(|byte| byte.is_ascii_digit());
-    let bare = match text.rsplit_once(':') {
-        Some((bare, port)) if is_port(bare, port) => bare,
-        _ => &text,
+    let dotless = text.trim_end_matches('.');
+    let bare = match dotless.rsplit_once(':') {
+        Some((bare, port)) if is_port(bare, port) => bare.trim_end_matches('.'),
+        _ => dotless,
     };
-    let bare = bare.strip_suffix('.').unwrap_or(bare);
     if bare.len() == text.len() { text } else { Cow::Owned(bare.to_owned()) }
 }
 
@@ -258,6 +258,7 @@ mod tests {
             ("method", "post", "POST"),
             ("host", "API.Example.com:8443", "api.example.com"),
             ("host", "example.com.", "example.com"),
+            ("host", "example.com..:80.", "example.com"),
             ("host", "[2001:db8::1]:80", "[2001:db8::1]"),
             ("host", "2001:db8::1", "2001:db8::1"),
             ("path", "//a/./b?c", "/a/b"),
