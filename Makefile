@@ -68,7 +68,7 @@ bench: $(VENV)/.bench ## Measure speed and size against other libraries
 docs: setup ## Build the documentation into site/
 	$(BIN)/mkdocs build --strict --quiet --site-dir site
 
-fuzz: setup ## Fuzz the quota parser for FUZZ_SECONDS (60)
+fuzz: setup ## Fuzz everything that parses, each target for FUZZ_SECONDS (60)
 	fuzz/run $(FUZZ_SECONDS)
 
 requirements: $(VENV)/.requirements ## Pin the newest versions in requirements-*.txt

@@ -224,7 +224,7 @@ def _evaluate(file: dict[str, Any], rule: dict[str, Any], facts: Facts) -> Found
         return Found(rule["name"], "no_key")
     key = tuple(f"{name}={value}" for name, value in zip(names, values, strict=True))
     mode = "shadow" if rule.get("mode") == "shadow" or rule.get("rollout") == "0%" else "enforce"
-    return Found(rule["name"], "applies", key, _plan(rule, values, facts), _cost(rule, facts), mode)
+    return Found(rule["name"], "applies", key, _plan(rule, values, facts), _cost(file, rule, facts), mode)
 
 
 def _key_value(file: dict[str, Any], rule: dict[str, Any], facts: Facts, name: str) -> str | None:
@@ -251,12 +251,12 @@ def _plan(rule: dict[str, Any], values: list[str | None], facts: Facts) -> tuple
     return tuple([plan] if isinstance(plan, str) else plan)
 
 
-def _cost(rule: dict[str, Any], facts: Facts) -> int:
+def _cost(file: dict[str, Any], rule: dict[str, Any], facts: Facts) -> int:
     cost = rule.get("cost", 1)
     if isinstance(cost, int):
         return cost
     if isinstance(cost, str):
         cost = {"attribute": cost}
-    stated = facts.get(cost["attribute"], "")
+    stated = _key_value(file, rule, facts, cost["attribute"]) or ""
     units = int(stated) if re.fullmatch("[0-9]+", stated) else cost.get("default", 1)
     return int(min(units, cost.get("max", 2**53)))

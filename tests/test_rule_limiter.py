@@ -398,8 +398,15 @@ def test_odd_values_are_counted_like_others(make: Make, value: Any, same: str) -
 
 def test_a_number_that_python_does_not_write_is_refused(make: Make) -> None:
     """More than 4300 digits are nobody's name."""
-    with pytest.raises(ValueError, match=r"digits|whole number"):
+    with pytest.raises(UsageError, match="too large a number"):
         make(TWO).check({"client": 10**5000})
+
+
+def test_headers_may_be_absent_but_not_something_else(make: Make) -> None:
+    """None is nothing, as everywhere; a text is a mistake, and the message names the right place."""
+    assert make(TWO).check({"client": "a", "headers": None, "query": None})
+    with pytest.raises(UsageError, match="headers must be a mapping of texts, not str"):
+        make(TWO).check({"client": "a", "headers": "x"})  # type: ignore[dict-item]  # on purpose
 
 
 @pytest.mark.parametrize("kind", [OrderedDict, MappingProxyType], ids=["OrderedDict", "MappingProxyType"])

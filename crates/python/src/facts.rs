@@ -50,13 +50,13 @@ impl<'py> PyFacts<'py> {
     }
 
     fn nest(&mut self, kind: Kind, what: &str, values: &Bound<'py, PyAny>) -> PyResult<()> {
-        each(values, &mut |name, value| self.push(kind, name, value)).map_err(|error| {
-            if error.is_instance_of::<pyo3::exceptions::PyTypeError>(values.py()) {
-                usage(&format!("{what} must be a mapping of texts, not {}", type_name(values)))
-            } else {
-                error
-            }
-        })
+        if values.is_none() {
+            return Ok(());
+        }
+        if values.cast::<PyMapping>().is_err() {
+            return Err(usage(&format!("{what} must be a mapping of texts, not {}", type_name(values))));
+        }
+        each(values, &mut |name, value| self.push(kind, name, value))
     }
 
     fn push(&mut self, kind: Kind, name: Bound<'py, PyString>, value: Bound<'py, PyAny>) -> PyResult<()> {
@@ -128,7 +128,9 @@ fn text(name: &Bound<'_, PyString>, value: &Bound<'_, PyAny>) -> PyResult<String
         return Ok(if flag.is_true() { "true" } else { "false" }.to_owned());
     }
     if value.is_instance_of::<PyInt>() {
-        return Ok(value.str()?.to_string_lossy().into_owned());
+        // Python itself refuses to spell a number of thousands of digits.
+        let spelled = value.str().map_err(|_| usage("an attribute is too large a number"))?;
+        return Ok(spelled.to_string_lossy().into_owned());
     }
     let name: String = name.to_string_lossy().chars().take(40).collect();
     Err(usage(&format!("the attribute {name:?} must be a text, a whole number or a bool, not {}", type_name(value))))

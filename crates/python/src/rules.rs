@@ -240,7 +240,12 @@ fn rule_to_dict<'py>(py: Python<'py>, explained: &rust::Explained) -> PyResult<B
     };
     entry.set_item("outcome", outcome)?;
     entry.set_item("why", why)?;
-    entry.set_item("mode", if explained.is_enforced { "enforce" } else { "shadow" })?;
+    let mode = match &explained.outcome {
+        Outcome::Off => "off",
+        _ if explained.is_enforced => "enforce",
+        _ => "shadow",
+    };
+    entry.set_item("mode", mode)?;
     entry.set_item("plan", &explained.plan)?;
     entry.set_item("quotas", &explained.quotas)?;
     Ok(entry)

@@ -31,7 +31,7 @@ pub struct Rule {
     pub plans: Vec<Plan>,
     tiers: HashMap<Box<str>, usize>,
     overrides: HashMap<KeyBytes, usize>,
-    pub(super) cost: Cost,
+    cost: Cost,
     /// Whether it decides.
     pub mode: Mode,
     /// The share of keys for which it does, in hundredths of a percent.
@@ -66,9 +66,9 @@ pub(super) enum KeyPart {
 }
 
 #[derive(Debug)]
-pub(super) enum Cost {
+enum Cost {
     Units(u64),
-    Fact { slot: Slot, default: u64, max: u64 },
+    Fact { part: KeyPart, default: u64, max: u64 },
 }
 
 /// The longest name of a rule.
@@ -126,24 +126,23 @@ impl Rule {
         self.key.contains(&KeyPart::Address) || self.conditions.iter().any(|condition| condition.slot == Slot::IP)
     }
 
+    /// What the request costs. A fact comes from outside: if it is no number, the default counts.
+    pub(super) fn cost(&self, request: &Request<'_>, identity: &Identity) -> u64 {
+        match &self.cost {
+            Cost::Units(units) => *units,
+            Cost::Fact { part, default, max } => {
+                let is_number = |text: &Cow<'_, str>| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+                let stated = self.key_value(part, request, identity).filter(is_number);
+                // A number that is too long to be read is large.
+                stated.map_or(*default, |text| text.parse().unwrap_or(u64::MAX)).min(*max)
+            }
+        }
+    }
+
     pub(super) fn plan(&self, key: &KeyBytes, request: &Request<'_>) -> usize {
         let of_key = if self.overrides.is_empty() { None } else { self.overrides.get(key).copied() };
         let of_tier = || self.tiers.get(request.get(Slot::TIER)?).copied();
         of_key.or_else(|| if self.tiers.is_empty() { None } else { of_tier() }).unwrap_or(0)
-    }
-}
-
-impl Cost {
-    /// What the request costs. A fact comes from outside: if it is no number, the default counts.
-    pub(super) fn of(&self, request: &Request<'_>) -> u64 {
-        match *self {
-            Self::Units(units) => units,
-            Self::Fact { slot, default, max } => {
-                let is_number = |text: &&str| text.len() <= 20 && text.bytes().all(|byte| byte.is_ascii_digit());
-                let stated = request.get(slot).filter(is_number).map(|text| text.parse().unwrap_or(u64::MAX));
-                stated.unwrap_or(default).min(max)
-            }
-        }
     }
 }
 
@@ -194,19 +193,19 @@ pub(super) fn compile(
         .flat_map(|(patterns, _)| patterns)
         .flat_map(|pattern| pattern.captures().iter().map(|(name, _)| &**name))
         .collect();
-    let part = |name: &String| match name.as_str() {
+    let mut part = |name: &String| match name.as_str() {
         "ip" => KeyPart::Address,
         name if captures.contains(&name) => KeyPart::Capture(name.into()),
         name => KeyPart::Fact(names.slot(name)),
     };
-    let key: Vec<KeyPart> = spec.per.iter().map(part).collect();
+    let key: Vec<KeyPart> = spec.per.iter().map(&mut part).collect();
     let key_number = key_number(&key, keys);
     let (plans, tiers, overrides) = plans(spec, &key, ipv6_prefix)?;
     let cost = match &spec.cost {
         CostSpec::Units { units } => Cost::Units((*units).min(UNITS_MAX)),
         CostSpec::Attribute { attribute, default, max } => {
             let max = max.unwrap_or(UNITS_MAX).min(UNITS_MAX);
-            Cost::Fact { slot: names.slot(attribute), default: *default, max }
+            Cost::Fact { part: part(attribute), default: *default, max }
         }
     };
     Ok(Rule {

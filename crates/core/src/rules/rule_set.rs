@@ -183,7 +183,7 @@ impl RuleSet {
             matches.keys.len() - 1
         };
         let plan = rule.plan(&matches.keys[key].1, request);
-        Ok(Match { rule: number, plan, key, cost: cost.unwrap_or_else(|| rule.cost.of(request)) })
+        Ok(Match { rule: number, plan, key, cost: cost.unwrap_or_else(|| rule.cost(request, &self.identity)) })
     }
 
     /// Whether a rule applies, without the index and without the rules before it.

@@ -68,6 +68,7 @@ fn the_cost_is_a_number_or_a_fact() {
         (json!({"attribute": "size", "default": 2, "max": 100}), "18446744073709551616", 100),
         (json!({"attribute": "size", "default": 2, "max": null}), "18446744073709551616", 1 << 53),
         (json!({"attribute": "size", "default": 2, "max": null}), "99999999999999999999", 1 << 53),
+        (json!({"attribute": "size", "default": 2, "max": 100}), "100000000000000000000000", 100),
         // What is no number costs the default.
         (json!({"attribute": "size", "default": 2, "max": 100}), "", 2),
         (json!({"attribute": "size", "default": 2, "max": 100}), "-1", 2),
@@ -77,7 +78,6 @@ fn the_cost_is_a_number_or_a_fact() {
         (json!({"attribute": "size", "default": 2, "max": 100}), "1e3", 2),
         (json!({"attribute": "size", "default": 2, "max": 100}), "0x10", 2),
         (json!({"attribute": "size", "default": 2, "max": 100}), "٣", 2),
-        (json!({"attribute": "size", "default": 2, "max": 100}), "100000000000000000000000", 2),
         // The most also holds for the default.
         (json!({"attribute": "size", "default": 500, "max": 100}), "", 100),
     ];
@@ -85,6 +85,14 @@ fn the_cost_is_a_number_or_a_fact() {
         let set = set(&json!([]), &[json!({"cost": cost})]);
         assert_eq!(found(&set, &[("size", size)])[0].cost, expected, "{cost} of {size:?}");
     }
+}
+
+#[test]
+fn the_cost_can_come_from_the_path() {
+    let path = json!([{"attribute": "path", "test": {"pattern": ["/take/{count}"]}, "not": false, "ignore_case": false}]);
+    let set = set(&json!([]), &[json!({"match": path, "cost": {"attribute": "count", "default": 1, "max": null}})]);
+    assert_eq!(found(&set, &[("path", "/take/40")])[0].cost, 40);
+    assert_eq!(found(&set, &[("path", "/take/some"), ("count", "9")])[0].cost, 1, "the capture hides an attribute of its name");
 }
 
 #[test]

@@ -26,7 +26,7 @@ pub(crate) fn applies(spec: &RuleSetSpec, facts: &Facts) -> Vec<Found> {
             rule: rule.name.clone(),
             plan: plan(rule, &key, &facts, ipv6_prefix),
             key: rule.per.iter().zip(key).map(|(name, value)| format!("{name}={value}")).collect(),
-            cost: cost(&rule.cost, &facts),
+            cost: cost(rule, &facts),
         });
         if rule.stop {
             break;
@@ -162,10 +162,14 @@ fn fits_pattern(pattern: &[String], path: &[String]) -> bool {
 fn key(rule: &RuleSpec, facts: &Facts, ipv6_prefix: u8) -> Option<Vec<String>> {
     let value = |name: &String| match name.as_str() {
         "ip" => facts.get("ip").map(|ip| spelled(ip, ipv6_prefix)),
-        _ if captures(rule, name).is_empty() => facts.get(name).cloned(),
-        _ => captured(rule, name, facts),
+        name => fact(rule, name, facts),
     };
     rule.per.iter().map(value).collect()
+}
+
+/// A fact, or what the path has for it.
+fn fact(rule: &RuleSpec, name: &str, facts: &Facts) -> Option<String> {
+    if captures(rule, name).is_empty() { facts.get(name).cloned() } else { captured(rule, name, facts) }
 }
 
 fn spelled(ip: &str, ipv6_prefix: u8) -> String {
@@ -212,12 +216,12 @@ fn plan(rule: &RuleSpec, key: &[String], facts: &Facts, ipv6_prefix: u8) -> Stri
     tier.map_or("default".to_owned(), |tier| format!("tier {tier}"))
 }
 
-fn cost(cost: &CostSpec, facts: &Facts) -> u64 {
-    match cost {
+fn cost(rule: &RuleSpec, facts: &Facts) -> u64 {
+    match &rule.cost {
         CostSpec::Units { units } => *units,
         CostSpec::Attribute { attribute, default, max } => {
-            let stated = facts.get(attribute).filter(|text| text.chars().all(|digit| digit.is_ascii_digit()));
-            stated.and_then(|text| text.parse().ok()).unwrap_or(*default).min(max.unwrap_or(1 << 53))
+            let stated = fact(rule, attribute, facts).filter(|text| text.chars().all(|digit| digit.is_ascii_digit()));
+            stated.map_or(*default, |text| text.parse().unwrap_or(u64::MAX)).min(max.unwrap_or(1 << 53))
         }
     }
 }
