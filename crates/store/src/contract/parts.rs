@@ -1,10 +1,12 @@
 //! Promises about charges that do not simply decide: those in shadow, and those that stand for themselves.
 
+use tidegate_core::decision::Status;
+
 use super::counter::{Counter, SECOND};
 use crate::clock::ManualClock;
 use crate::store::{Charge, Part, Store};
 
-fn part<'a>(part: Part, charge: Charge<'a>) -> Charge<'a> {
+fn part(part: Part, charge: Charge<'_>) -> Charge<'_> {
     Charge { part, ..charge }
 }
 
@@ -60,7 +62,7 @@ pub fn what_stands_for_itself_is_charged_above_its_limit<S: Store>(factory: impl
     let (first, second) = (quota("first"), quota("second"));
     let charges =
         |costs: [u64; 2]| [part(Part::Counted, first.charge("a", costs[0])), part(Part::Counted, second.charge("a", costs[1]))];
-    let said = |costs| counter.check(&charges(costs)).statuses().iter().map(|status| status.is_allowed()).collect::<Vec<_>>();
+    let said = |costs| counter.check(&charges(costs)).statuses().iter().map(Status::is_allowed).collect::<Vec<_>>();
     assert_eq!(said([8, 1]), [true, true]);
     assert_eq!(said([5, 1]), [false, true], "13 of 10, and the other one is charged all the same");
     assert_eq!(said([1, 8]), [false, true], "the refused hits count");
