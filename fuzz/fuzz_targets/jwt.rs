@@ -20,7 +20,11 @@ static VERIFIERS: LazyLock<Vec<Jwt>> = LazyLock::new(|| {
         Jwt::new(&serde_json::from_value(spec).expect("a spec")).expect("a key that fits")
     };
     vec![
-        verifier(json!(["HS256", "HS384", "HS512"]), "secret", "YSBzZWNyZXQgdGhhdCBldmVyeWJvZHkga25vd3MsIGFuZCBpcyBvZiBubyB1c2U="),
+        verifier(
+            json!(["HS256", "HS384", "HS512"]),
+            "secret",
+            "YSBzZWNyZXQgdGhhdCBldmVyeWJvZHkga25vd3MsIGFuZCBpcyBvZiBubyB1c2U=",
+        ),
         verifier(json!(["RS256", "PS256"]), "public_key", include_str!("../keys/rsa.pem")),
         verifier(json!(["ES256"]), "public_key", include_str!("../keys/p256.pem")),
         verifier(json!(["EdDSA"]), "public_key", include_str!("../keys/ed25519.pem")),
