@@ -350,7 +350,8 @@ class RuleEngine:
         """
         Gives back what a decision took, as far as it still counts.
 
-        Where rules charged different costs, the first units go back to all of them, and the rest to those that were charged more.
+        Where rules charged different costs, the first units go back to those that were charged more, and the last to all: a request that
+        took fewer tokens than were reserved is still a request.
 
         Args:
             decision: The decision.
@@ -360,7 +361,11 @@ class RuleEngine:
             How many units were accepted.
         """
     def settle(self, decision: Decision, cost: int) -> Decision:
-        """Corrects a reservation to its true cost: refunds what was too much, debits what was missing. Once per decision."""
+        """
+        Corrects a reservation to its true cost: refunds what was too much, debits what was missing. Once per decision.
+
+        Rules that charged less than the decision's cost, such as 1 for each request, are not touched unless the true cost is below theirs.
+        """
     def renew(self, decision: Decision) -> bool:
         """Extends the slots that a decision holds; false when it holds none, or lost one."""
     def release(self, decision: Decision) -> bool:

@@ -168,22 +168,24 @@ impl Decision {
     pub(crate) fn take_refundable(&self, cost: Option<u64>) -> Option<Taken> {
         let after = |left: u64| cost.map_or(Some(0), |cost| left.checked_sub(cost));
         let before = self.refundable.fetch_update(Ordering::SeqCst, Ordering::SeqCst, after).ok()?;
-        Some(Taken { given_back: self.cost - before, units: cost.unwrap_or(before) })
+        Some(Taken { before, units: cost.unwrap_or(before) })
     }
 }
 
 /// Units taken off the record of a decision.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Taken {
-    /// How many had been before.
-    given_back: u64,
+    /// How many were left before.
+    before: u64,
     /// How many are now.
     pub(crate) units: u64,
 }
 
 impl Taken {
-    /// How many of the first `units` of these there are for a quota that was charged `cost`, which with rules may be less than the decision's.
+    /// How many of `units` of these there are for a quota that was charged `cost`, which with rules may be less than the decision's.
+    ///
+    /// The units that only the costly quotas were charged go back first: a request that took fewer tokens than were reserved is still a request.
     pub(crate) fn of(self, units: u64, cost: u64) -> u64 {
-        (self.given_back + units).min(cost) - self.given_back.min(cost)
+        self.before.min(cost) - (self.before - units).min(cost)
     }
 }

@@ -99,3 +99,18 @@ fn slots_are_released_in_a_later_generation() {
     assert_eq!(limiter.engine.release_decision(&decision), Ok(true));
     assert_eq!(limiter.left("client=a"), [2, 99, 30]);
 }
+
+#[test]
+fn slots_that_a_shadow_rule_would_have_refused_are_not_missed() {
+    let limiter = Ruled::new(&[
+        json!({"name": "all", "quotas": "5 concurrent"}),
+        json!({"name": "trial", "mode": "shadow", "quotas": "1 concurrent"}),
+    ]);
+    let (first, second) = (limiter.check(""), limiter.check(""));
+    assert_eq!((second.shadowed().len(), limiter.left("")), (1, vec![3, 0]));
+    assert_eq!(limiter.engine.renew_decision(&second), Ok(true), "the slot that it holds is renewed");
+    assert_eq!(limiter.engine.release_decision(&second), Ok(true));
+    assert_eq!(limiter.left(""), [4, 0], "the shadow slot is the first one's");
+    assert_eq!(limiter.engine.renew_decision(&first), Ok(true));
+    assert_eq!((limiter.engine.release_decision(&first), limiter.left("")), (Ok(true), vec![5, 1]));
+}

@@ -139,3 +139,17 @@ proptest! {
         prop_assert_eq!(limiter.left(""), before);
     }
 }
+
+#[test]
+fn settling_a_costly_rule_leaves_the_count_of_requests_alone() {
+    let limiter = Ruled::new(&[json!({"name": "requests"}), by_size("tokens", "1000/minute", 500)]);
+    let decision = limiter.check("size=300");
+    limiter.engine.settle_decision(&decision, 200).expect("a call that makes sense");
+    assert_eq!(limiter.left(""), [9, 800], "it was cheaper, and still one request");
+    let decision = limiter.check("size=300");
+    limiter.engine.settle_decision(&decision, 400).expect("a call that makes sense");
+    assert_eq!(limiter.left(""), [8, 400], "it was dearer, and still one request");
+    let decision = limiter.check("size=300");
+    limiter.engine.settle_decision(&decision, 0).expect("a call that makes sense");
+    assert_eq!(limiter.left(""), [8, 400], "it was none");
+}

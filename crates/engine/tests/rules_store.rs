@@ -88,6 +88,19 @@ fn a_rule_in_shadow_does_not_decide_for_want_of_memory_either() {
 }
 
 #[test]
+fn a_shadow_rule_without_room_does_not_keep_the_others_from_being_enforced() {
+    let rules = [
+        json!({"name": "all", "quotas": "10/minute"}),
+        json!({"name": "trial", "mode": "shadow", "per": ["client"], "quotas": "5/minute"}),
+    ];
+    let limiter = Ruled::with_room_for(&rules, 2, OnStoreError::Deny);
+    assert_eq!(limiter.count("client=known", 5), 5);
+    let decision = limiter.check("client=new");
+    assert_eq!((decision.is_allowed(), decision.degraded()), (true, None), "there is room for all that is enforced");
+    assert_eq!(limiter.count("client=other", 10), 4, "and it is enforced");
+}
+
+#[test]
 fn rules_that_match_nothing_need_no_store() {
     let limiter = Ruled::with_room_for(
         &[json!({"quotas": "", "stop": true}), json!({"name": "x", "match": [exact("path", "/x")]})],

@@ -1,6 +1,7 @@
 //! Slots of concurrency quotas: renewing and releasing them.
 
 use smallvec::SmallVec;
+use tidegate_core::algorithm::Receipt;
 use tidegate_core::meter::Ask;
 use tidegate_store::digest::Digest;
 use tidegate_store::store::Charge;
@@ -65,8 +66,10 @@ fn held<'a>(plan: &'a Plan, decision: &Decision) -> Charges<'a> {
     match &decision.asked {
         Asked::Key(key) => lease_charges(plan.quotas(), *key, lease),
         Asked::Request(requested) => {
-            let mut sets: SmallVec<[(usize, Digest); 4]> =
-                requested.charged.iter().map(|charged| (charged.set, charged.key)).collect();
+            // A rule in shadow that would have denied the request lent nothing, and loses nothing.
+            let lent = decision.verdict().statuses().iter().filter(|status| matches!(status.receipt, Receipt::Lease { .. }));
+            let charged = lent.map(|status| &requested.charged[usize::from(status.quota)]);
+            let mut sets: SmallVec<[(usize, Digest); 4]> = charged.map(|charged| (charged.set, charged.key)).collect();
             sets.dedup();
             let successors = sets.into_iter().filter_map(|(set, key)| Some((plan.successor(&decision.plan, set)?, key)));
             successors.flat_map(|(set, key)| lease_charges(&set.quotas, key, lease)).collect()

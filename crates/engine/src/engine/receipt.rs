@@ -24,7 +24,7 @@ impl Engine {
 
     /// The same for a decision on a request.
     ///
-    /// Where rules charge different costs, the first units go back to all of them, and the rest to those that were charged more.
+    /// Where rules charge different costs, the first units go back to those that were charged more, and the last to all.
     ///
     /// # Errors
     /// See [`UsageError`].

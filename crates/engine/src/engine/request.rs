@@ -146,10 +146,11 @@ impl Engine {
         Ok((seen, explained.collect()))
     }
 
-    /// Debits what a decision charged, once more.
+    /// Debits what a decision charged, once more; only the rules that charged all of it, for what the others count did not grow.
     pub(super) fn debit_again(&self, decision: &Decision, requested: &Requested, cost: u64) -> Decision {
         let plan = Arc::clone(&decision.plan);
-        let charged = requested.charged.iter().map(|charged| Charged { cost, ..*charged }).collect();
+        let owed = |charged: &Charged| if charged.cost == decision.cost { cost } else { 0 };
+        let charged = requested.charged.iter().map(|charged| Charged { cost: owed(charged), ..*charged }).collect();
         self.debit_requested(plan, Box::new(Requested { rules: requested.rules.clone(), charged }), cost)
     }
 

@@ -55,7 +55,16 @@ impl MemoryStore {
             Part::Shadow(_) => (is_allowed && has_room(charge.part)) || Mutant::ShadowCountsAll.is_active(),
             Part::Counted => true,
         };
-        locked.make_room(charges, now, is_charged)?;
+        // A rule in shadow for which there is no room is not charged: it must not keep the others from being enforced.
+        let is_shadow = |charge: &Charge<'_>| matches!(charge.part, Part::Shadow(_));
+        let has_room_for_shadow = match locked.make_room(charges, now, is_charged) {
+            Err(_) if charges.iter().any(is_shadow) => {
+                locked.make_room(charges, now, |charge| is_charged(charge) && !is_shadow(charge))?;
+                false
+            }
+            made => made.map(|()| true)?,
+        };
+        let is_charged = |charge: &Charge<'_>| is_charged(charge) && (has_room_for_shadow || !is_shadow(charge));
         let statuses = assessed.iter().map(|&(index, assessment)| {
             let charge = &charges[index];
             // Where nothing is charged, the second look only reports what is left.
