@@ -8,7 +8,7 @@ use smallvec::SmallVec;
 
 use super::condition::Condition;
 use super::glob::Glob;
-use super::pattern::{Pattern, Segment, segments};
+use super::pattern::{Pattern, Segment};
 use super::request::{Request, Slot};
 
 /// Rules by number, in the order in which they are looked at.
@@ -138,30 +138,42 @@ impl Tree {
         child
     }
 
-    /// Walks all branches that the path fits. Each node is reached in one way only, so this ends after at most all of them.
     fn collect(&self, path: &str, found: &mut Candidates) {
-        if self.is_empty() {
-            return;
-        }
-        let mut here: SmallVec<[u32; 8]> = SmallVec::from_slice(&[0]);
-        for segment in segments(path) {
-            let mut next: SmallVec<[u32; 8]> = SmallVec::new();
-            for &node in &here {
-                let node = &self.nodes[node as usize];
-                found.extend(node.rests.iter().copied());
-                next.extend(node.literals.get(segment).copied());
-                next.extend(node.any);
-                next.extend(node.globs.iter().filter(|(glob, _)| glob.matches(segment)).map(|&(_, child)| child));
-            }
-            here = next;
-            if here.is_empty() {
-                return;
-            }
-        }
-        for &node in &here {
-            let node = &self.nodes[node as usize];
-            found.extend(node.rests.iter().copied());
-            found.extend(node.ends.iter().copied());
+        if !self.is_empty() {
+            self.walk(0, path, found);
         }
     }
+
+    /// Walks all branches that a normalized path fits. Each node is reached in one way only, so this ends after at most all of them; and it calls
+    /// itself only where the tree branches, at most as often as a pattern has segments.
+    fn walk(&self, mut node: u32, mut path: &str, found: &mut Candidates) {
+        loop {
+            let here = &self.nodes[node as usize];
+            found.extend(here.rests.iter().copied());
+            let Some((segment, rest)) = first_segment(path) else {
+                found.extend(here.ends.iter().copied());
+                return;
+            };
+            for (_, child) in here.globs.iter().filter(|(glob, _)| glob.matches(segment)) {
+                self.walk(*child, rest, found);
+            }
+            let literal = if here.literals.is_empty() { None } else { here.literals.get(segment).copied() };
+            node = match (literal, here.any) {
+                (Some(literal), Some(any)) => {
+                    self.walk(any, rest, found);
+                    literal
+                }
+                (Some(next), None) | (None, Some(next)) => next,
+                (None, None) => return,
+            };
+            path = rest;
+        }
+    }
+}
+
+/// The first segment of a normalized path, and the rest of it with its slash.
+fn first_segment(path: &str) -> Option<(&str, &str)> {
+    let path = path.strip_prefix('/').filter(|path| !path.is_empty())?;
+    let end = path.bytes().position(|byte| byte == b'/').unwrap_or(path.len());
+    Some(path.split_at(end))
 }
