@@ -59,16 +59,6 @@ def failing(tmp_path: Path) -> str:
     return str(path)
 
 
-@pytest.mark.parametrize("command", ["explain", "test", "diff"])
-def test_each_command_explains_itself(cli: Run, command: str) -> None:
-    """With its exit codes."""
-    code, output, _ = cli(command, "--help")
-
-    assert 0 == code
-    assert f"tidegate rules {command}" in output
-    assert "Exit code 0" in output
-
-
 # --- explain ----------------------------------------------------------------------------------------------------------------------------
 
 

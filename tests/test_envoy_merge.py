@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tidegate import Limiter
+from tidegate.cli import run
 from tidegate.errors import RuleError
 
 if TYPE_CHECKING:
@@ -33,3 +34,15 @@ def test_two_files_of_one_domain_are_joined_only_if_asked(tmp_path: Path) -> Non
     assert "OK" == limiter.check_descriptors("shop", ask)["overall_code"]
     assert 2 == limiter.load(tmp_path)
     assert "OVER_LIMIT" == limiter.check_descriptors("shop", ask)["overall_code"]
+
+
+def test_lint_joins_them_as_the_limiter_does(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """
+    What loads is what the linter passes.
+    """
+    for key in ("tenant", "user"):
+        (tmp_path / f"{key}.yaml").write_text(FILE.format(key=key), encoding="utf-8")
+
+    assert 1 == run(["rules", "lint", str(tmp_path)])
+    assert "error[duplicate-domain]" in capsys.readouterr().out
+    assert 0 == run(["rules", "lint", "--merge-domains", str(tmp_path)])

@@ -7,8 +7,9 @@ Readers take unknown and missing keys from here, `schema` the JSON Schema, `fmt`
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, get_args
 
+from tidegate.quota import Algorithm
 from tidegate.rules.names import closest, meant
 from tidegate.rules.node import Mapping, Node, Scalar, kind_of
 
@@ -17,16 +18,7 @@ if TYPE_CHECKING:
 
     from tidegate.rules.document import Document
 
-ALGORITHMS: Final = (
-    "sliding_window",
-    "sliding_window_log",
-    "sliding_window_counter",
-    "fixed_window",
-    "gcra",
-    "token_bucket",
-    "leaky_bucket",
-    "concurrency",
-)
+ALGORITHMS: Final[tuple[str, ...]] = get_args(Algorithm)
 JWT_ALGORITHMS: Final = (
     *("HS256", "HS384", "HS512", "RS256", "RS384", "RS512"),
     *("PS256", "PS384", "PS512", "ES256", "ES384", "EdDSA"),

@@ -35,6 +35,7 @@ def lint(
     *,
     output: Annotated[Format, typer.Option("--format", help="For people, for programs, or as annotations of a build.")] = Format.TEXT,
     strict: Annotated[bool, typer.Option("--strict", help="Take warnings for errors.")] = False,
+    merge_domains: Annotated[bool, typer.Option("--merge-domains", help="Join files of one domain instead of refusing them.")] = False,
 ) -> None:
     """
     List everything that is wrong with files of rules.
@@ -50,7 +51,7 @@ def lint(
         if text is not None:
             texts[name] = text
         try:
-            rule_set = rules.load(name, text=text)
+            rule_set = rules.load(name, text=text, merge_domains=merge_domains)
         except RuleError as error:
             problems.update(dict.fromkeys(error.problems))
         else:
