@@ -1,7 +1,5 @@
 //! The class behind `tidegate.Limiter`.
 
-use std::sync::atomic::{AtomicBool, Ordering};
-
 use pyo3::prelude::*;
 use pyo3::types::{PyList, PyString};
 use tidegate_engine::engine as rust;
@@ -10,13 +8,13 @@ use crate::config;
 use crate::convert::{cost, lease, seconds, with_key};
 use crate::decision::Decision;
 use crate::errors::{from_load, from_usage, usage};
+use crate::handle::Handle;
 use crate::stats::Stats;
 
 /// Quotas and counters behind a `Limiter`.
 #[pyclass(frozen, subclass, module = "tidegate._native")]
 pub(crate) struct Engine {
-    engine: rust::Engine,
-    is_closed: AtomicBool,
+    handle: Handle,
 }
 
 #[pymethods]
@@ -29,7 +27,7 @@ impl Engine {
         let secret = rust::random_id().to_le_bytes();
         let engine =
             rust::Engine::new(quotas, options.store, secret, options.on_store_error).map_err(|error| from_load(&error))?;
-        Ok(Self { engine, is_closed: AtomicBool::new(false) })
+        Ok(Self { handle: Handle::new(engine) })
     }
 
     /// Takes `cost` from every quota if it fits into all of them, otherwise takes nothing.
@@ -104,30 +102,29 @@ impl Engine {
     #[pyo3(signature = (quotas, transition))]
     fn load(&self, quotas: &Bound<'_, PyList>, transition: &str) -> PyResult<u64> {
         let (quotas, transition) = (config::quotas(quotas)?, config::transition(transition)?);
-        self.open()?.load(quotas, transition).map_err(|error| from_load(&error))
+        self.handle.open()?.load(quotas, transition).map_err(|error| from_load(&error))
     }
 
     /// Counters since the limiter was made.
     fn stats(&self) -> PyResult<Stats> {
-        Ok(Stats { stats: self.open()?.stats() })
+        self.handle.stats()
     }
 
     /// Frees the counters. Every later call but `close` raises `UsageError`.
     fn close(&self) {
-        self.is_closed.store(true, Ordering::SeqCst);
-        self.engine.clear();
+        self.handle.close();
     }
 
     /// Whether `close` was called.
     #[getter]
     fn closed(&self) -> bool {
-        self.is_closed.load(Ordering::SeqCst)
+        self.handle.is_closed()
     }
 
     /// The shortest lease of the `concurrent` quotas in seconds; `None` without one.
     #[getter]
     fn lease_ttl(&self) -> Option<f64> {
-        self.engine.plan().lease_ttl_ns().map(seconds)
+        self.handle.engine().plan().lease_ttl_ns().map(seconds)
     }
 }
 
@@ -139,17 +136,9 @@ impl Engine {
         units: Option<&Bound<'_, PyAny>>,
         call: impl FnOnce(&rust::Engine, &[u8], u64) -> Result<R, rust::UsageError>,
     ) -> PyResult<R> {
-        let engine = self.open()?;
+        let engine = self.handle.open()?;
         let units = cost(units)?;
         with_key(key, |key| call(engine, key, units).map_err(|error| from_usage(&error)))
-    }
-
-    fn open(&self) -> PyResult<&rust::Engine> {
-        if self.is_closed.load(Ordering::Relaxed) {
-            Err(usage("the limiter was closed; make a new one"))
-        } else {
-            Ok(&self.engine)
-        }
     }
 }
 

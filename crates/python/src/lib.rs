@@ -15,6 +15,7 @@ mod descriptors;
 mod engine;
 mod errors;
 mod facts;
+mod handle;
 mod rules;
 mod stats;
 

@@ -1,7 +1,5 @@
 //! The class behind `tidegate.RuleLimiter`.
 
-use std::sync::atomic::{AtomicBool, Ordering};
-
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 use tidegate_core::descriptors::answer::Modes;
@@ -13,15 +11,15 @@ use tidegate_engine::engine as rust;
 use crate::config;
 use crate::convert::seconds;
 use crate::decision::Decision;
-use crate::errors::{from_document, from_load, from_usage, usage};
+use crate::errors::{from_document, from_load, from_usage};
 use crate::facts::PyFacts;
+use crate::handle::Handle;
 use crate::stats::Stats;
 
 /// Rules and counters behind a `RuleLimiter`.
 #[pyclass(frozen, subclass, module = "tidegate._native")]
 pub(crate) struct RuleEngine {
-    engine: rust::Engine,
-    is_closed: AtomicBool,
+    handle: Handle,
 }
 
 /// What is wrong with a regular expression; `None` if nothing is.
@@ -42,7 +40,7 @@ impl RuleEngine {
             rust::Engine::new(source, options.store, secret, options.on_store_error).map_err(Problem::Load)
         };
         let engine = py.detach(build).map_err(Problem::into_python)?;
-        Ok(Self { engine, is_closed: AtomicBool::new(false) })
+        Ok(Self { handle: Handle::new(engine) })
     }
 
     /// Takes from the quotas of all rules that apply, if it fits into all of them, otherwise takes nothing.
@@ -88,32 +86,32 @@ impl RuleEngine {
     #[pyo3(signature = (decision, cost = None))]
     fn refund(&self, decision: &Bound<'_, Decision>, cost: Option<&Bound<'_, PyAny>>) -> PyResult<u64> {
         let units = cost.map(|units| crate::convert::cost(Some(units))).transpose()?;
-        self.open()?.refund_decision(&decision.get().decision, units).map_err(|error| from_usage(&error))
+        self.handle.open()?.refund_decision(&decision.get().decision, units).map_err(|error| from_usage(&error))
     }
 
     /// Corrects a reservation to its true cost: refunds what was too much, debits what was missing. Once per decision.
     #[pyo3(signature = (decision, cost))]
     fn settle(&self, decision: &Bound<'_, Decision>, cost: &Bound<'_, PyAny>) -> PyResult<Decision> {
         let units = crate::convert::cost(Some(cost))?;
-        self.open()?.settle_decision(&decision.get().decision, units).map(wrap).map_err(|error| from_usage(&error))
+        self.handle.open()?.settle_decision(&decision.get().decision, units).map(wrap).map_err(|error| from_usage(&error))
     }
 
     /// Extends the slots that a decision holds.
     #[pyo3(signature = (decision))]
     fn renew(&self, decision: &Bound<'_, Decision>) -> PyResult<bool> {
-        self.open()?.renew_decision(&decision.get().decision).map_err(|error| from_usage(&error))
+        self.handle.open()?.renew_decision(&decision.get().decision).map_err(|error| from_usage(&error))
     }
 
     /// Gives the slots back that a decision holds.
     #[pyo3(signature = (decision))]
     fn release(&self, decision: &Bound<'_, Decision>) -> PyResult<bool> {
-        self.open()?.release_decision(&decision.get().decision).map_err(|error| from_usage(&error))
+        self.handle.open()?.release_decision(&decision.get().decision).map_err(|error| from_usage(&error))
     }
 
     /// Replaces the rules for all following decisions, atomically.
     #[pyo3(signature = (rules, transition))]
     fn load(&self, py: Python<'_>, rules: &str, transition: &str) -> PyResult<u64> {
-        let (engine, transition) = (self.open()?, config::transition(transition)?);
+        let (engine, transition) = (self.handle.open()?, config::transition(transition)?);
         let load = || {
             engine.load(serde_json::from_str::<RuleSetSpec>(rules).map_err(Problem::Document)?, transition).map_err(Problem::Load)
         };
@@ -147,36 +145,35 @@ impl RuleEngine {
         quota_mode: bool,
     ) -> PyResult<Bound<'py, PyDict>> {
         let modes = Modes { is_shadow: shadow_mode, is_quota: quota_mode };
-        crate::descriptors::check(self.open()?, domain, descriptors, hits_addend.into(), modes)
+        crate::descriptors::check(self.handle.open()?, domain, descriptors, hits_addend.into(), modes)
     }
 
     /// Counters since the limiter was made.
     fn stats(&self) -> PyResult<Stats> {
-        Ok(Stats { stats: self.open()?.stats() })
+        self.handle.stats()
     }
 
     /// Frees the counters. Every later call but `close` raises `UsageError`.
     fn close(&self) {
-        self.is_closed.store(true, Ordering::SeqCst);
-        self.engine.clear();
+        self.handle.close();
     }
 
     /// Whether `close` was called.
     #[getter]
     fn closed(&self) -> bool {
-        self.is_closed.load(Ordering::SeqCst)
+        self.handle.is_closed()
     }
 
     /// The shortest lease of the `concurrent` quotas in seconds; `None` without one.
     #[getter]
     fn lease_ttl(&self) -> Option<f64> {
-        self.engine.plan().lease_ttl_ns().map(seconds)
+        self.handle.engine().plan().lease_ttl_ns().map(seconds)
     }
 
     /// The generation of the rules in force: 1 at first, one more with each `load`.
     #[getter]
     fn generation(&self) -> u64 {
-        self.engine.plan().generation()
+        self.handle.engine().plan().generation()
     }
 }
 
@@ -188,18 +185,10 @@ impl RuleEngine {
         units: Option<&Bound<'_, PyAny>>,
         call: impl FnOnce(&rust::Engine, &PyFacts<'py>, Option<u64>) -> Result<R, rust::UsageError>,
     ) -> PyResult<R> {
-        let engine = self.open()?;
+        let engine = self.handle.open()?;
         let units = units.map(|units| crate::convert::cost(Some(units))).transpose()?;
         let facts = PyFacts::new(attributes)?;
         call(engine, &facts, units).map_err(|error| from_usage(&error))
-    }
-
-    pub(crate) fn open(&self) -> PyResult<&rust::Engine> {
-        if self.is_closed.load(Ordering::Relaxed) {
-            Err(usage("the limiter was closed; make a new one"))
-        } else {
-            Ok(&self.engine)
-        }
     }
 }
 
