@@ -22,7 +22,7 @@ use tidegate_core::quota::UNITS_MAX;
 use tidegate_core::rules::spec::StoreErrorPolicy;
 use tidegate_core::time::Ticks;
 use tidegate_store::digest::{Digest, Digester};
-use tidegate_store::store::{Charge, Part, Store, StoreError, StoreStats};
+use tidegate_store::store::{Charge, Part, Place, Store, StoreError, StoreStats};
 
 use crate::decision::{Asked, Decision, Origin};
 use crate::plan::{LoadError, Plan, Planned, Source, Transition};
@@ -259,7 +259,7 @@ impl Engine {
 
     /// Decides by policy, and counts it. Nothing is known to be left, and when the store is back can only be estimated.
     fn without_store(&self, plan: &Plan, asked: &Asked, error: &StoreError) -> Verdict {
-        let StoreError::Full { free_after } = *error;
+        let free_after = error.retry_after();
         let status = |index: usize, planned: &Planned, policy: OnStoreError, is_shadow: bool| {
             let retry_after = if policy == OnStoreError::Allow { 0 } else { free_after.max(1) };
             Status {
@@ -310,7 +310,15 @@ impl Engine {
 }
 
 fn charge(planned: &Planned, key: Digest, ask: Ask) -> Charge<'_> {
-    Charge { meter: &planned.meter, key, namespace: planned.namespace, ask, until: planned.until, part: Part::Enforced }
+    Charge {
+        meter: &planned.meter,
+        key,
+        place: Place::of(key),
+        namespace: planned.namespace,
+        ask,
+        until: planned.until,
+        part: Part::Enforced,
+    }
 }
 
 fn charges(plan: &Plan, key: Digest, ask: Ask) -> Charges<'_> {

@@ -23,7 +23,7 @@ use tidegate_core::time::Tick;
 use tidegate_store::clock::{Clock, SystemClock};
 use tidegate_store::digest::{Digest, Digester};
 use tidegate_store::memory::MemoryStore;
-use tidegate_store::store::{Charge, Part, Store};
+use tidegate_store::store::{Charge, Part, Place, Store};
 
 const KEYS: usize = 100_000;
 
@@ -87,9 +87,11 @@ impl Bench {
         if self.keys == Keys::Nothing {
             return spin();
         }
+        let key = self.digester.digest(name);
         let charge = Charge {
             meter: &self.meter,
-            key: self.digester.digest(name),
+            key,
+            place: Place::of(key),
             namespace: self.namespace,
             ask: Ask::cost(1),
             until: None,

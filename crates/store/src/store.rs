@@ -1,10 +1,12 @@
 //! What the engine asks of any store.
 
 use std::fmt::Debug;
+use std::sync::Arc;
 
 use tidegate_core::decision::Verdict;
-use tidegate_core::meter::{Ask, Meter, Refund};
-use tidegate_core::time::{Tick, Ticks};
+use tidegate_core::meter::{Ask, Meter, MeterError, Refund};
+use tidegate_core::quota::Quota;
+use tidegate_core::time::{Calendar, Tick, Ticks};
 
 use crate::digest::Digest;
 
@@ -15,6 +17,8 @@ pub struct Charge<'a> {
     pub meter: &'a Meter,
     /// Who is counted. Charges of one key are decided without a second lock or round trip.
     pub key: Digest,
+    /// Where a store that is spread over machines keeps it.
+    pub place: Place,
     /// Which quota: keeps the counters of quotas apart.
     pub namespace: Digest,
     /// How much, and for leases the id.
@@ -23,6 +27,26 @@ pub struct Charge<'a> {
     pub until: Option<Ticks>,
     /// What it has to do with the other charges of the request.
     pub part: Part,
+}
+
+/// Where a store that is spread over machines keeps a counter.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Place {
+    /// Counters with the same tag are on the same machine, and are decided in one round trip.
+    pub tag: Digest,
+    /// How many are counted together, roughly: 0 for the narrowest. Of counters on several machines the narrow ones are asked first, so that a
+    /// client without quota of its own does not use up what all share.
+    pub breadth: u8,
+}
+
+impl Place {
+    /// The breadth of a counter that everybody shares.
+    pub const EVERYBODY: u8 = u8::MAX;
+
+    /// A place of its own.
+    pub fn of(key: Digest) -> Self {
+        Self { tag: key, breadth: 0 }
+    }
 }
 
 /// What a charge has to do with the others of its request.
@@ -45,8 +69,16 @@ pub trait Store: Debug + Send + Sync {
     /// The store's clock.
     fn now(&self) -> Ticks;
 
-    /// The length of its tick.
+    /// The length of its tick: the unit of all times that go in and come out.
     fn tick(&self) -> Tick;
+
+    /// Compiles a quota as this store decides it. A store may count time more coarsely than its tick says.
+    ///
+    /// # Errors
+    /// See [`MeterError`].
+    fn meter(&self, quota: &Quota, calendar: Option<Arc<dyn Calendar>>) -> Result<Meter, MeterError> {
+        Meter::new(quota, self.tick(), calendar)
+    }
 
     /// Charges all or none: all if every quota has room, otherwise nothing.
     ///
@@ -114,20 +146,88 @@ pub enum StoreError {
         /// When the first of them is back at full credit.
         free_after: Ticks,
     },
+    /// No answer within the budget. Whether the charge was made is not known.
+    #[error("the store did not answer within the budget")]
+    Timeout,
+    /// The circuit breaker keeps calls away from a store that failed.
+    #[error("the store failed a moment ago; it is not asked before it has answered a probe")]
+    Open {
+        /// When it is tried again.
+        retry_after: Ticks,
+    },
+    /// The store cannot be reached, or the connection broke.
+    #[error("the store cannot be reached: {why}")]
+    Unavailable {
+        /// What the system or the peer said.
+        why: Arc<str>,
+    },
+    /// The store says that it cannot work now: it is loading, read-only, out of memory, without a majority, ...
+    #[error("the store cannot work now: {why}")]
+    Refused {
+        /// What it said.
+        why: Arc<str>,
+    },
+    /// Wrong password, or a user that may not do what is needed.
+    #[error("the store denies access: {why}")]
+    Access {
+        /// What it said.
+        why: Arc<str>,
+    },
+    /// A value under one of our keys that is not ours. Nothing was overwritten.
+    #[error("a foreign value is under a key of the limiter: {why}")]
+    Foreign {
+        /// What it said.
+        why: Arc<str>,
+    },
+    /// The peer does not speak the protocol, or is not what the address says.
+    #[error("the store answers what makes no sense: {why}")]
+    Protocol {
+        /// What was wrong.
+        why: Arc<str>,
+    },
 }
 
 impl StoreError {
+    /// The connection broke, or there is none.
+    pub fn unavailable(why: impl Into<Arc<str>>) -> Self {
+        Self::Unavailable { why: why.into() }
+    }
+
+    /// The peer answered what makes no sense.
+    pub fn protocol(why: impl Into<Arc<str>>) -> Self {
+        Self::Protocol { why: why.into() }
+    }
+
     /// A word for metrics and decisions.
     pub fn kind(&self) -> &'static str {
         match self {
             Self::Full { .. } => "store_full",
+            Self::Timeout => "store_timeout",
+            Self::Open { .. } => "store_breaker_open",
+            Self::Unavailable { .. } => "store_unavailable",
+            Self::Refused { .. } => "store_refused",
+            Self::Access { .. } => "store_access",
+            Self::Foreign { .. } => "store_foreign_value",
+            Self::Protocol { .. } => "store_protocol",
         }
     }
 
-    /// Whether the same call may succeed later.
+    /// When it may be worth to ask again, as far as that can be said.
+    pub fn retry_after(&self) -> Ticks {
+        const SECOND: Ticks = 1_000_000_000;
+        match *self {
+            Self::Full { free_after: wait } | Self::Open { retry_after: wait } => wait,
+            Self::Timeout | Self::Unavailable { .. } | Self::Refused { .. } => SECOND,
+            // Somebody has to mend something first.
+            Self::Access { .. } | Self::Foreign { .. } | Self::Protocol { .. } => 10 * SECOND,
+        }
+    }
+
+    /// Whether the same call may succeed later without anybody changing anything.
     pub fn is_transient(&self) -> bool {
         match self {
-            Self::Full { .. } => true,
+            Self::Full { .. } | Self::Timeout | Self::Open { .. } | Self::Unavailable { .. } | Self::Refused { .. } => true,
+            Self::Access { .. } | Self::Foreign { .. } | Self::Protocol { .. } => false,
         }
     }
 }

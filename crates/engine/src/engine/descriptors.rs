@@ -121,7 +121,7 @@ impl Engine {
 
     /// What is said when the store cannot decide. Nothing is known to be left.
     fn by_policy(&self, matched: &[Matched<'_>], error: &StoreError) -> Vec<Status> {
-        let StoreError::Full { free_after } = *error;
+        let free_after = error.retry_after();
         let is_over = self.on_store_error == OnStoreError::Deny;
         let count = tidegate_core::descriptors::answer::Count {
             is_over,

@@ -124,7 +124,7 @@ impl QuotaSet {
             }
             if let Some(until) = old.outlives(now) {
                 let quota = old.quota.with_limit_at_least(replacement.quota.limit());
-                let meter = Meter::new(&quota, store.tick(), old.calendar.clone())?;
+                let meter = store.meter(&quota, old.calendar.clone())?;
                 phased_out.push(Planned {
                     meter,
                     label: old.rule.as_ref().map_or_else(|| quota.label(), |rule| format!("{rule}:{}", quota.label())),
@@ -188,7 +188,7 @@ fn compile(
         // All plans of a rule share its counters as far as they can be shared, so that a change of plan starts nothing afresh.
         let namespace = namespace(&owner.rule, &identities[index], twins, digester);
         let calendar = calendar_of(&quota)?;
-        let meter = Meter::new(&quota, store.tick(), calendar.clone())?;
+        let meter = store.meter(&quota, calendar.clone())?;
         let label = match rule {
             Some(rule) if is_only && quota.name().is_none() => rule.to_string(),
             Some(rule) => format!("{rule}:{}", quota.label()),

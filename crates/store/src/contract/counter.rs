@@ -8,7 +8,7 @@ use tidegate_core::time::Ticks;
 
 use crate::clock::ManualClock;
 use crate::digest::{Digest, Digester};
-use crate::store::{Charge, Part, Store};
+use crate::store::{Charge, Part, Place, Store};
 
 /// One second in nanoseconds.
 pub const SECOND: u64 = 1_000_000_000;
@@ -62,7 +62,7 @@ impl<S: Store> Counter<S> {
     /// # Panics
     /// It needs a calendar.
     pub fn metered(&self, name: &str, quota: &Quota) -> Metered {
-        let meter = Meter::new(quota, self.store.tick(), None).expect("a quota without a calendar");
+        let meter = self.store.meter(quota, None).expect("a quota without a calendar");
         Metered { meter, namespace: digest(&format!("quota {name}")) }
     }
 
@@ -123,7 +123,9 @@ impl Metered {
     /// A charge with this lease.
     pub fn leased(&self, key: &str, cost: u64, lease: u128) -> Charge<'_> {
         let ask = Ask { lease: Some(lease), ..Ask::cost(cost) };
-        Charge { meter: &self.meter, key: digest(key), namespace: self.namespace, ask, until: None, part: Part::Enforced }
+        let key = digest(key);
+        let place = Place::of(key);
+        Charge { meter: &self.meter, key, place, namespace: self.namespace, ask, until: None, part: Part::Enforced }
     }
 
     /// The compiled quota.

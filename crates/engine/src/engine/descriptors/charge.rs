@@ -7,7 +7,7 @@ use tidegate_core::descriptors::answer::Count;
 use tidegate_core::meter::Ask;
 use tidegate_core::quota::UNITS_MAX;
 use tidegate_core::time::{Tick, Ticks};
-use tidegate_store::store::{Charge, Store, StoreError};
+use tidegate_store::store::{Charge, Place, Store, StoreError};
 
 use super::matched::{Limited, Matched};
 use super::whole_seconds;
@@ -72,6 +72,7 @@ pub(super) fn give_back(store: &dyn Store, matched: &[Matched<'_>]) -> Result<()
             let charge = Charge {
                 meter: window.meter,
                 key: limited.key,
+                place: Place::of(limited.key),
                 namespace: window.namespace,
                 ask: Ask::cost(0),
                 until: None,
@@ -131,6 +132,7 @@ fn batches<'a>(matched: &'a [Matched<'a>], is_atomic: bool) -> Vec<Vec<Asked<'a>
             .map(|window| Charge {
                 meter: window.meter,
                 key: limited.key,
+                place: Place::of(limited.key),
                 namespace: window.namespace,
                 ask: Ask::cost(limited.cost),
                 until: None,

@@ -193,7 +193,7 @@ fn own_limit(engine: &Engine, domain: &Domain, own: OwnLimit, index: usize) -> R
     };
     let quota = spec.build().expect("every limit of 32 bits per unit is a quota");
     let quota = if domain.is_atomic { quota } else { plan::above_zero(&quota) };
-    let meter = Meter::new(&quota, engine.store.tick(), None).expect("windows from the epoch need no calendar, and no rate");
+    let meter = engine.store.meter(&quota, None).expect("windows from the epoch need no calendar, and no rate");
     let namespace = plan::descriptor_namespace(&quota, &engine.digester);
     let limit = CurrentLimit { name: None, requests_per_unit: own.requests_per_unit, unit: own.unit };
     Ok(Source::Own(limit, Box::new(Own { quota, meter, namespace })))
