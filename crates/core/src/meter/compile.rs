@@ -31,6 +31,9 @@ pub enum MeterError {
         /// The tick.
         tick_ns: u64,
     },
+    /// Amounts and times together do not fit numbers of 53 bits, which is all that scripts have, whatever the tick.
+    #[error("limit, burst, debt and period are together too large for the exact arithmetic of the store")]
+    TooLarge,
 }
 
 impl Meter {
@@ -42,7 +45,7 @@ impl Meter {
         // Slots that are held when their number becomes 0 can still be renewed and released.
         let is_closed = quota.limit() == Some(0) && quota.algorithm() != Some(AlgorithmName::Concurrency);
         let kernel = if is_closed { Kernel::Closed(Closed) } else { kernel(quota, tick, calendar)? };
-        let meter = Self { kernel, min_interval: tick.ceil(quota.min_interval_ns()), capacity: None };
+        let meter = Self { kernel, min_interval: tick.ceil(quota.min_interval_ns()), capacity: None, tick };
         Ok(Self { capacity: capacity(&meter), ..meter })
     }
 }
