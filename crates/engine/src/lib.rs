@@ -7,6 +7,7 @@
 //! | [`plan`] | the quotas or rules in force, with their generation, and how one generation follows another |
 //! | [`calendar`] | days and months in time zones |
 //! | [`jwt`] | verified claims |
+//! | [`remote`] | the way to a store that other processes share: budget, breaker, fallback |
 //! | [`headers`] | a decision as HTTP header fields |
 
 pub mod calendar;
@@ -15,3 +16,4 @@ pub mod engine;
 pub mod headers;
 pub mod jwt;
 pub mod plan;
+pub mod remote;
