@@ -1,1 +1,148 @@
-//! To come.
+//! One server, and one connection to it that carries all calls and comes back by itself.
+//!
+//! Calls that are in flight together travel together: whatever is queued when the connection is ready goes out in one write, and replies are matched
+//! to their calls by their order. When the connection breaks, each call learns whether the server can have seen it. That is the difference between a
+//! charge that may be sent again and one that must not be.
+
+use std::sync::Arc;
+
+use tokio::runtime::Handle;
+use tokio::sync::watch;
+use tokio::time::Instant;
+
+use super::resp::{Command, Value};
+use super::url::{Address, Login};
+use crate::store::StoreError;
+
+/// Why there is no reply.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum CallError {
+    /// Not a byte was sent: it did not run, and may be sent again.
+    #[error("not sent: {0}")]
+    NotSent(#[source] StoreError),
+    /// It was sent, at least in part: it may have run, and must not be sent again.
+    #[error("sent, and lost: {0}")]
+    Lost(#[source] StoreError),
+}
+
+impl CallError {
+    /// Why, whether it was sent or not.
+    pub fn into_store_error(self) -> StoreError {
+        match self {
+            Self::NotSent(error) | Self::Lost(error) => error,
+        }
+    }
+}
+
+/// How it stands with the server.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum NodeState {
+    /// The first attempt is under way.
+    Connecting,
+    /// Connected.
+    Up {
+        /// Since when.
+        since: Instant,
+        /// What the server said of itself.
+        server: Arc<ServerInfo>,
+    },
+    /// Not connected. Unless it was closed, attempts go on.
+    Down {
+        /// What went wrong last.
+        why: StoreError,
+        /// When the connection broke, or the first attempt failed.
+        since: Instant,
+    },
+}
+
+/// What a server says of itself when it is connected.
+///
+/// A user may be forbidden to ask (`-@dangerous` contains `INFO`); then everything is `None`.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct ServerInfo {
+    /// `redis` or `valkey`.
+    pub name: Option<Box<str>>,
+    /// Its version, as in `7.0.15`.
+    pub version: Option<Box<str>>,
+    /// What it is to its replicas or its primary.
+    pub role: Option<Role>,
+    /// The kind of server.
+    pub mode: Option<Mode>,
+    /// What is forgotten when its memory is full, such as `noeviction`.
+    pub maxmemory_policy: Option<Box<str>>,
+}
+
+/// What a server is to its replicas or its primary.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Role {
+    /// Takes writes.
+    Primary,
+    /// Follows a primary.
+    Replica,
+    /// Watches others.
+    Sentinel,
+}
+
+/// The kind of server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Mode {
+    /// A server of its own.
+    Standalone,
+    /// One of a cluster.
+    Cluster,
+    /// A sentinel.
+    Sentinel,
+}
+
+/// One server.
+#[derive(Debug)]
+pub struct Node {
+    address: Address,
+    state: watch::Sender<NodeState>,
+}
+
+impl Node {
+    /// Begins to connect on `io`, and keeps one connection alive until it is closed or dropped.
+    pub fn start(address: Address, _login: Arc<Login>, _io: &Handle) -> Arc<Self> {
+        Arc::new(Self { address, state: watch::Sender::new(NodeState::Connecting) })
+    }
+
+    /// Sends a command and waits for the answer, which may be [`Value::Error`].
+    ///
+    /// With `asking`, `ASKING` is sent right before it. When the future is dropped before the command was sent, it is not sent; when it was sent
+    /// already, the answer is read and discarded.
+    ///
+    /// There is no deadline: the caller has one, and a connection that does not answer is given up after `stall_limit`.
+    ///
+    /// # Errors
+    /// There is no connection, or it broke before the answer came.
+    pub async fn call(&self, _command: Command, _asking: bool) -> Result<Value, CallError> {
+        Err(CallError::NotSent(StoreError::unavailable("to come")))
+    }
+
+    /// Where the server is.
+    pub fn address(&self) -> &Address {
+        &self.address
+    }
+
+    /// How it stands with the server.
+    pub fn state(&self) -> NodeState {
+        self.state.borrow().clone()
+    }
+
+    /// Says when [`state`](Self::state) changes.
+    pub fn watch(&self) -> watch::Receiver<NodeState> {
+        self.state.subscribe()
+    }
+
+    /// Waits for the outcome of the first attempt: [`NodeState::Up`] or [`NodeState::Down`].
+    pub async fn settled(&self) -> NodeState {
+        self.state()
+    }
+
+    /// Gives the connection up and makes a new one at once; also ends a pause between two attempts.
+    pub fn force_reconnect(&self) {}
+
+    /// Ends the connection and all attempts. Calls fail from now on.
+    pub fn close(&self) {}
+}
