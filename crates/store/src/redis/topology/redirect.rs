@@ -79,7 +79,8 @@ mod tests {
 
     #[test]
     fn a_redirection_to_nowhere_is_nonsense() {
-        for text in ["MOVED", "MOVED ", "MOVED 1", "MOVED 16384 a:1", "MOVED -1 a:1", "MOVED 1 a", "MOVED 1 a:0", "ASK 1 a:65536"] {
+        for text in ["MOVED", "MOVED ", "MOVED 1", "MOVED 16384 a:1", "MOVED -1 a:1", "MOVED 1 a", "MOVED 1 a:0", "ASK 1 a:65536"]
+        {
             assert_eq!(Meaning::of(text), Meaning::Nonsense, "{text}");
         }
     }

@@ -55,7 +55,8 @@ fn slot(value: &Value) -> Result<u16, StoreError> {
 fn endpoint(value: &Value, names: Names) -> Result<Endpoint, StoreError> {
     let Value::Array(parts) = value else { return Err(nonsense("a server is no list")) };
     let [host, Value::Int(port), more @ ..] = &**parts else { return Err(nonsense("a server has no host and port")) };
-    let port = u16::try_from(*port).ok().filter(|port| *port > 0).ok_or_else(|| nonsense("a port is no number from 1 to 65535"))?;
+    let port =
+        u16::try_from(*port).ok().filter(|port| *port > 0).ok_or_else(|| nonsense("a port is no number from 1 to 65535"))?;
     let preferred = match host {
         Value::Nil => None,
         Value::Bulk(_) | Value::Status(_) => known(text(host).ok_or_else(|| nonsense("a host is no text"))?),

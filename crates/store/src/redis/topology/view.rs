@@ -122,11 +122,7 @@ impl View {
 
     /// Whether every slot has the same primary as in the other.
     pub(super) fn agrees_with(&self, other: &Self) -> bool {
-        let shards = |view: &Self| match &view.owners {
-            Owners::One => vec![view.shard(Slot::ZERO)],
-            Owners::Each(_) => (0..SLOTS).filter_map(Slot::new).map(|slot| view.shard(slot)).collect(),
-        };
-        shards(self) == shards(other)
+        (0..SLOTS).filter_map(Slot::new).all(|slot| self.shard(slot) == other.shard(slot))
     }
 
     /// The shard of a slot.
