@@ -4,6 +4,14 @@
 //! to their calls by their order. When the connection breaks, each call learns whether the server can have seen it. That is the difference between a
 //! charge that may be sent again and one that must not be.
 
+mod dial;
+mod greet;
+mod info;
+mod life;
+mod link;
+mod queue;
+mod stream;
+
 use std::sync::Arc;
 
 use tokio::runtime::Handle;
@@ -13,6 +21,7 @@ use tokio::time::Instant;
 use super::resp::{Command, Value};
 use super::url::{Address, Login};
 use crate::store::StoreError;
+use queue::Queue;
 
 /// Why there is no reply.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -95,16 +104,21 @@ pub enum Mode {
 }
 
 /// One server.
+///
+/// A call that finds no connection waits only if one can be there in a moment: during the very first attempt, and for a quarter of a second after a
+/// connection broke. Otherwise it fails at once with what went wrong last.
 #[derive(Debug)]
 pub struct Node {
     address: Address,
-    state: watch::Sender<NodeState>,
+    queue: Arc<Queue>,
 }
 
 impl Node {
     /// Begins to connect on `io`, and keeps one connection alive until it is closed or dropped.
-    pub fn start(address: Address, _login: Arc<Login>, _io: &Handle) -> Arc<Self> {
-        Arc::new(Self { address, state: watch::Sender::new(NodeState::Connecting) })
+    pub fn start(address: Address, login: Arc<Login>, io: &Handle) -> Arc<Self> {
+        let queue = Arc::new(Queue::default());
+        io.spawn(life::run(Arc::clone(&queue), address.clone(), login));
+        Arc::new(Self { address, queue })
     }
 
     /// Sends a command and waits for the answer, which may be [`Value::Error`].
@@ -116,8 +130,12 @@ impl Node {
     ///
     /// # Errors
     /// There is no connection, or it broke before the answer came.
-    pub async fn call(&self, _command: Command, _asking: bool) -> Result<Value, CallError> {
-        Err(CallError::NotSent(StoreError::unavailable("to come")))
+    pub async fn call(&self, command: Command, asking: bool) -> Result<Value, CallError> {
+        let answer = self.queue.push(command, asking)?;
+        // Nobody is left to answer only if the runtime was stopped, and how far the call came is then not known.
+        answer
+            .await
+            .unwrap_or_else(|_| Err(CallError::Lost(StoreError::unavailable("the runtime of the connection was stopped"))))
     }
 
     /// Where the server is.
@@ -127,22 +145,37 @@ impl Node {
 
     /// How it stands with the server.
     pub fn state(&self) -> NodeState {
-        self.state.borrow().clone()
+        self.queue.state().borrow().clone()
     }
 
     /// Says when [`state`](Self::state) changes.
     pub fn watch(&self) -> watch::Receiver<NodeState> {
-        self.state.subscribe()
+        self.queue.state().subscribe()
     }
 
     /// Waits for the outcome of the first attempt: [`NodeState::Up`] or [`NodeState::Down`].
     pub async fn settled(&self) -> NodeState {
-        self.state()
+        let mut state = self.watch();
+        // The sender lives in the queue, which this node holds: waiting cannot fail.
+        let settled = state.wait_for(|state| !matches!(state, NodeState::Connecting)).await.map(|state| state.clone());
+        settled.unwrap_or_else(|_| self.state())
     }
 
     /// Gives the connection up and makes a new one at once; also ends a pause between two attempts.
-    pub fn force_reconnect(&self) {}
+    ///
+    /// What is in flight is lost. An attempt that is under way goes on.
+    pub fn force_reconnect(&self) {
+        self.queue.reconnect();
+    }
 
-    /// Ends the connection and all attempts. Calls fail from now on.
-    pub fn close(&self) {}
+    /// Ends the connection and all attempts. Calls fail from now on, and those in flight are lost.
+    pub fn close(&self) {
+        self.queue.close();
+    }
+}
+
+impl Drop for Node {
+    fn drop(&mut self) {
+        self.close();
+    }
 }

@@ -13,7 +13,7 @@
 //! | parameter | means | default |
 //! | --- | --- | --- |
 //! | `db` | the number of the database; not on a cluster | 0 |
-//! | `prefix` | how the keys of the limiter begin: 1 to 32 printable ASCII characters without braces | `tg:` |
+//! | `prefix` | how the keys of the limiter begin: 1 to 32 printable ASCII characters without spaces and braces | `tg:` |
 //! | `connect_timeout` | how long connecting may take, and the handshake again: `500ms`, `2s` | `1s` |
 //! | `client_name` | the name in the server's list of clients | `tidegate` |
 //! | `tls_ca` | a PEM file with the authorities to trust, instead of the system's | |
@@ -22,6 +22,7 @@
 //! | `sentinel_username`, `sentinel_password` | who we are to the sentinels | nobody |
 
 mod error;
+mod parameter;
 mod parse;
 mod secret;
 mod show;
@@ -37,6 +38,9 @@ pub use tls::Tls;
 
 /// The longest address that is read.
 pub const URL_BYTES_MAX: usize = 4_096;
+
+/// How keys begin unless the address says otherwise.
+const PREFIX: &str = "tg:";
 
 /// What an address says.
 ///

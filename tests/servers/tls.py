@@ -1,0 +1,83 @@
+"""
+Certificates for servers and clients, made when they are first needed.
+"""
+
+from __future__ import annotations
+
+import functools
+import ssl
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from .process import new_folder
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    import trustme
+
+HERE = ("localhost", "127.0.0.1", "::1")
+
+
+@dataclass(frozen=True)
+class Certificates:
+    """
+    The files of one certificate authority, all PEM.
+    """
+
+    ca: Path
+    server_cert: Path
+    server_key: Path
+    client_cert: Path
+    client_key: Path
+
+    def server_context(self, *, auth_clients: bool) -> ssl.SSLContext:
+        """
+        What a server in Python needs.
+        """
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(self.server_cert, self.server_key)
+        if auth_clients:
+            context.load_verify_locations(self.ca)
+            context.verify_mode = ssl.CERT_REQUIRED
+        return context
+
+    def client_context(self) -> ssl.SSLContext:
+        """
+        What a client in Python needs that shows its certificate.
+        """
+        context = ssl.create_default_context(cafile=str(self.ca))
+        context.check_hostname = False  # the harness also asks servers whose name is wrong on purpose
+        context.load_cert_chain(self.client_cert, self.client_key)
+        return context
+
+
+@functools.cache
+def _folder() -> Path:
+    return new_folder("certificates")
+
+
+@functools.cache
+def certificates(hosts: tuple[str, ...] = HERE) -> Certificates:
+    """
+    Certificates for a server with these names, always the same in one process.
+
+    Every set of names has an authority of its own, so that those of other names are also those of a stranger.
+    """
+    import trustme  # noqa: PLC0415 - takes longer than the start of a server that needs none
+
+    folder = _folder() / "-".join(hosts).replace(":", "_")
+    folder.mkdir()
+    authority = trustme.CA()
+    ca = folder / "ca.pem"
+    authority.cert_pem.write_to_path(ca)
+    server = _write(authority.issue_cert(*hosts), folder, "server")
+    client = _write(authority.issue_cert("limiter@localhost", common_name="limiter"), folder, "client")
+    return Certificates(ca, *server, *client)
+
+
+def _write(leaf: trustme.LeafCert, folder: Path, name: str) -> tuple[Path, Path]:
+    chain, key = folder / f"{name}.pem", folder / f"{name}.key"
+    chain.write_bytes(b"".join(blob.bytes() for blob in leaf.cert_chain_pems))
+    leaf.private_key_pem.write_to_path(key)
+    return chain, key
