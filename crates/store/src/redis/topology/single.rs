@@ -1,0 +1,39 @@
+//! One server. It is always the primary, unless it turns out to be something else than an address of one server should name.
+
+use std::sync::Arc;
+
+use super::shared::Shared;
+use super::view::View;
+use crate::redis::node::{Mode, NodeState};
+use crate::redis::url::Address;
+use crate::store::StoreError;
+
+/// Looks at what the server says of itself whenever it is connected.
+pub(super) async fn follow(shared: Arc<Shared>, address: Address) {
+    let node = shared.node(&address);
+    let mut state = node.watch();
+    loop {
+        let mode = match &*state.borrow_and_update() {
+            NodeState::Up { server, .. } => server.mode,
+            // Whatever is there next may be the right one.
+            NodeState::Connecting | NodeState::Down { .. } => None,
+        };
+        shared.publish(match mode {
+            Some(Mode::Cluster) => View::none(is_a_cluster(&address)),
+            Some(Mode::Sentinel) => View::none(is_a_sentinel(&address)),
+            Some(Mode::Standalone) | None => View::one(shared.primary(node.clone())),
+        });
+        if state.changed().await.is_err() {
+            return;
+        }
+        shared.warnings.lock().clear();
+    }
+}
+
+pub(super) fn is_a_cluster(address: &Address) -> StoreError {
+    StoreError::protocol(format!("{address} is a server of a cluster; use redis+cluster://{address}"))
+}
+
+pub(super) fn is_a_sentinel(address: &Address) -> StoreError {
+    StoreError::protocol(format!("{address} is a sentinel; use redis+sentinel://{address}/ and the name of the primary"))
+}
