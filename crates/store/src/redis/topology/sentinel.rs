@@ -4,6 +4,7 @@
 //! the last. And the server itself is asked too: it must say that it is a primary.
 
 mod answer;
+mod events;
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -13,6 +14,7 @@ use tokio::task::JoinSet;
 use tokio::time::timeout;
 
 use self::answer::{Answer, ask};
+use self::events::Listener;
 use super::follow::Scout;
 use super::shared::Shared;
 use super::view::View;
@@ -36,7 +38,14 @@ pub(super) struct Sentinels {
     seeds: Vec<Address>,
     name: Arc<str>,
     login: Arc<Login>,
-    known: HashMap<Address, Arc<Node>>,
+    known: HashMap<Address, Known>,
+}
+
+/// A sentinel has two connections: on one that waits for news, nothing can be asked.
+#[derive(Debug)]
+struct Known {
+    node: Arc<Node>,
+    _listener: Listener,
 }
 
 impl Sentinels {
@@ -47,7 +56,7 @@ impl Sentinels {
     /// Asks all, and returns who answered and what the others said instead.
     async fn ask_all(&self) -> (Vec<Answer>, Vec<StoreError>) {
         let (mut answers, mut errors) = (Vec::new(), Vec::new());
-        let mut questions: JoinSet<_> = self.known.values().map(|node| ask(node.clone(), self.name.clone())).collect();
+        let mut questions: JoinSet<_> = self.known.values().map(|known| ask(known.node.clone(), self.name.clone())).collect();
         let mut over = std::pin::pin!(tokio::time::sleep(ANSWER_LIMIT));
         loop {
             tokio::select! {
@@ -69,7 +78,7 @@ impl Sentinels {
     }
 
     /// Keeps those of the address, and those that others name.
-    fn learn(&mut self, shared: &Shared, answers: &[Answer]) {
+    fn learn(&mut self, shared: &Arc<Shared>, answers: &[Answer]) {
         let named = |address: &Address| answers.iter().any(|answer| answer.peers.contains(address));
         // Without an answer nobody can say who is gone.
         if !answers.is_empty() {
@@ -80,7 +89,8 @@ impl Sentinels {
         let peers = answers.iter().flat_map(|answer| &answer.peers);
         for address in self.seeds.iter().chain(peers) {
             if self.known.len() < SENTINELS_MAX && !self.known.contains_key(address) {
-                self.known.insert(address.clone(), Node::start(address.clone(), self.login.clone(), shared.io()));
+                let node = Node::start(address.clone(), self.login.clone(), shared.io());
+                self.known.insert(address.clone(), Known { node, _listener: Listener::start(address, &self.login, shared) });
             }
         }
     }

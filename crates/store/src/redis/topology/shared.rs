@@ -172,7 +172,7 @@ impl Shared {
             }
             tokio::select! {
                 () = &mut over => return None,
-                changed = changes.changed() => changed.ok()?,
+                learned = changes.changed() => learned.ok()?,
             }
         }
     }
