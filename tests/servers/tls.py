@@ -57,13 +57,17 @@ def _folder() -> Path:
     return new_folder("certificates")
 
 
-@functools.cache
 def certificates(hosts: tuple[str, ...] = HERE) -> Certificates:
     """
     Certificates for a server with these names, always the same in one process.
 
     Every set of names has an authority of its own, so that those of other names are also those of a stranger.
     """
+    return _make(hosts)
+
+
+@functools.cache
+def _make(hosts: tuple[str, ...]) -> Certificates:
     import trustme  # noqa: PLC0415 - takes longer than the start of a server that needs none
 
     folder = _folder() / "-".join(hosts).replace(":", "_")

@@ -49,6 +49,7 @@ impl Servers {
     /// # Panics
     ///
     /// If they are installed, and do not start.
+    #[allow(clippy::print_stderr, reason = "shown with the output of the test")]
     pub(crate) fn start_if_installed(arguments: &[&str]) -> Option<Self> {
         Self::try_start(arguments).map_err(|missing| eprintln!("skipped: {missing}")).ok()
     }
