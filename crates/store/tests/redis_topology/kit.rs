@@ -38,12 +38,17 @@ impl Io {
         self.handle.block_on(future)
     }
 
+    /// Lets time pass. The timer belongs to the runtime, so that is where it is made.
+    pub(crate) fn pause(&self, duration: Duration) {
+        self.run(async { sleep(duration).await });
+    }
+
     /// Waits until a condition holds, and says how long that took.
     pub(crate) fn eventually(&self, what: &str, within: Duration, condition: impl Fn() -> bool) -> Duration {
         let start = Instant::now();
         while !condition() {
             assert!(start.elapsed() < within, "not within {within:?}: {what}");
-            self.run(sleep(Duration::from_millis(5)));
+            self.pause(Duration::from_millis(5));
         }
         start.elapsed()
     }
