@@ -25,7 +25,7 @@ const REDIRECTIONS_MAX: u32 = 5;
 const PAUSES_MAX: u32 = 6;
 
 /// How long a call that met a demoted primary waits for the new one to be found.
-const DEMOTION_WAIT: Duration = Duration::from_millis(20);
+const DEMOTION_WAIT: Duration = Duration::from_millis(50);
 
 /// A plain command has no hash.
 impl Calls for Command {

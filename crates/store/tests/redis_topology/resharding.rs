@@ -1,0 +1,149 @@
+//! Slots that move while they are used: every call is made, and none twice.
+
+use serde_json::json;
+use tidegate_store::redis::topology::Slot;
+
+use super::kit::{Io, Script, count};
+use super::traffic::{Call, Traffic, failures};
+use crate::servers::Servers;
+
+/// Two keys of one tag: a script needs both, wherever they are.
+fn script(tag: &str) -> Script {
+    Script::count(&[&format!("{{{tag}}}first"), &format!("{{{tag}}}second")])
+}
+
+/// Every count from 1 to the last one was answered to exactly one caller.
+fn assert_each_ran_once(calls: &[Call]) {
+    assert_eq!(failures(calls), Vec::<&tidegate_store::store::StoreError>::new(), "of {} calls", calls.len());
+    let mut counts: Vec<_> = calls.iter().filter_map(|call| call.answer.as_ref().ok()).copied().collect();
+    counts.sort_unstable();
+    let expected: Vec<_> = (1..=i64::try_from(calls.len()).unwrap()).collect();
+    assert_eq!(counts, expected);
+}
+
+struct Move {
+    servers: Servers,
+    slot: Slot,
+    source: String,
+    target: String,
+}
+
+impl Move {
+    fn new(arguments: &[&str], tag: &str) -> Option<Self> {
+        let servers = Servers::start_if_installed(arguments)?;
+        let slot = Slot::of_tag(tag.as_bytes());
+        let source = servers.command(&json!({"do": "primary_of", "slot": slot.number()})).as_str().unwrap().to_owned();
+        let target =
+            (0..3).map(|part| servers.command(&json!({"do": "primary_of", "slot": part * 8_000})).as_str().unwrap().to_owned());
+        let target = target.into_iter().find(|node| *node != source).unwrap();
+        Some(Self { servers, slot, source, target })
+    }
+
+    fn begin(&self) {
+        let slots = [self.slot.number()];
+        self.servers.command(&json!({"do": "begin_migration", "slots": slots, "source": self.source, "target": self.target}));
+    }
+
+    fn move_keys(&self, count: Option<u32>) {
+        self.servers
+            .command(&count.map_or_else(|| json!({"do": "move_keys"}), |count| json!({"do": "move_keys", "count": count})));
+    }
+
+    fn finish(&self) {
+        self.servers.command(&json!({"do": "finish_migration"}));
+    }
+}
+
+/// Moves a slot step by step under the load of eight callers of one pair of keys.
+fn reshard(arguments: &[&str]) {
+    let Some(step) = Move::new(arguments, "user") else { return };
+    let io = Io::start();
+    let topology = io.topology(&step.servers.url);
+    let traffic = Traffic::start(&io, &topology, &vec![script("user"); 8]);
+    traffic.flow(&io, 100);
+
+    step.begin();
+    traffic.flow(&io, 100);
+    // One key here and one there, for as long as the next command takes: calls pause and try again.
+    step.move_keys(Some(1));
+    step.move_keys(None);
+    traffic.flow(&io, 100);
+    step.finish();
+    traffic.flow(&io, 100);
+
+    let calls = traffic.stop(&io);
+    assert_each_ran_once(&calls);
+    assert_eq!(*topology.shard_name(topology.shard_of(step.slot)), *step.target);
+    assert_eq!(count(&io, &topology, &script("user")), Ok(i64::try_from(calls.len()).unwrap() + 1));
+}
+
+#[test]
+fn a_slot_that_moves_under_load_loses_no_call_and_repeats_none() {
+    reshard(&["cluster"]);
+}
+
+#[test]
+fn a_slot_that_moves_under_load_on_redis_6_2_loses_no_call_and_repeats_none() {
+    reshard(&["cluster", "--server", "redis62"]);
+}
+
+#[test]
+fn a_slot_that_moves_under_load_on_redis_7_0_loses_no_call_and_repeats_none() {
+    reshard(&["cluster", "--server", "redis70"]);
+}
+
+#[test]
+fn a_slot_that_has_moved_is_followed_by_the_first_call() {
+    let step = Move::new(&["cluster"], "user").unwrap();
+    let io = Io::start();
+    let topology = io.topology(&step.servers.url);
+    assert_eq!(count(&io, &topology, &script("user")), Ok(1));
+    let shard = topology.shard_of(step.slot);
+
+    step.begin();
+    step.move_keys(None);
+    step.finish();
+
+    assert_eq!(count(&io, &topology, &script("user")), Ok(2));
+    assert_ne!(topology.shard_of(step.slot), shard);
+    assert_eq!(*topology.shard_name(topology.shard_of(step.slot)), *step.target);
+}
+
+#[test]
+fn a_new_key_of_a_slot_on_its_way_is_made_at_the_target() {
+    let step = Move::new(&["cluster"], "user").unwrap();
+    let io = Io::start();
+    let topology = io.topology(&step.servers.url);
+    step.begin();
+
+    let one = Script::count(&["{user}new"]);
+    assert_eq!(count(&io, &topology, &one), Ok(1));
+    assert_eq!(count(&io, &topology, &one), Ok(2));
+
+    assert_eq!(*topology.shard_name(topology.shard_of(step.slot)), *step.source, "asking does not change the map");
+    step.move_keys(None);
+    step.finish();
+    assert_eq!(count(&io, &topology, &one), Ok(3));
+}
+
+#[test]
+fn many_slots_move_under_load() {
+    let step = Move::new(&["cluster"], "user").unwrap();
+    let io = Io::start();
+    let topology = io.topology(&step.servers.url);
+    let tags: Vec<_> = (0..8_u32).map(|index| format!("tag{index}")).collect();
+    let traffics: Vec<_> = tags.iter().map(|tag| Traffic::start(&io, &topology, &vec![script(tag); 2])).collect();
+    traffics.iter().for_each(|traffic| traffic.flow(&io, 20));
+
+    for tag in &tags {
+        let slot = Slot::of_tag(tag.as_bytes()).number();
+        let source = step.servers.command(&json!({"do": "primary_of", "slot": slot}));
+        let target = if source == step.target.as_str() { &step.source } else { &step.target };
+        step.servers.command(&json!({"do": "migrate_slots", "slots": [slot], "source": source, "target": target}));
+    }
+    traffics.iter().for_each(|traffic| traffic.flow(&io, 20));
+
+    for traffic in traffics {
+        assert_each_ran_once(&traffic.stop(&io));
+    }
+}
