@@ -45,6 +45,8 @@ class StoreOptions(TypedDict, total=False):
     `TIDEGATE_SECRET`, else a constant that everybody knows."""
     deny_cache: int
     """Shared stores: how many denials are remembered, so that who is denied costs the store nothing. Default: 65,536; 0 switches it off."""
+    instances: int
+    """Shared stores: how many processes share it at least. Heartbeats count them; this number is for those that start while it is away. Default: 1."""
     max_keys: int
     """The most states that this process holds; when it is reached, those nearest to full credit go first. Default: 10,000,000."""
     clock: ManualClock | None
@@ -80,6 +82,9 @@ def engine_options(**options: Unpack[StoreOptions]) -> dict[str, Any]:
     deny_cache = options.get("deny_cache", 65_536)
     if type(deny_cache) is not int or not 0 <= deny_cache <= 2**24:
         raise UsageError("deny_cache is a whole number from 0 to 16,777,216")
+    instances = options.get("instances", 1)
+    if type(instances) is not int or not 1 <= instances < 2**31:
+        raise UsageError("instances is a whole number from 1 up")
     return {
         "store": store,
         "max_keys": max_keys,
@@ -88,6 +93,7 @@ def engine_options(**options: Unpack[StoreOptions]) -> dict[str, Any]:
         "budget_ns": _budget_ns(options.get("budget", BUDGET)),
         "secret": _secret(options.get("secret")),
         "deny_cache": deny_cache,
+        "instances": instances,
     }
 
 

@@ -23,7 +23,7 @@ class ShardHealth:
             `ramp` (a growing share).
         why: What is wrong, if something is.
         version: Its version, once it has said it.
-        role: `master` or what else it says.
+        role: `primary`, or what else it is.
         maxmemory_policy: What it does when its memory is full. Anything but `noeviction` forgets counters.
         slots: How many of the cluster's slots it serves.
     """

@@ -86,6 +86,14 @@ struct Degraded {
     by: [AtomicU64; StoreError::KINDS.len()],
 }
 
+impl Degraded {
+    fn count(&self, is_allowed: bool, error: &StoreError) {
+        let counter = if is_allowed { &self.allowed } else { &self.denied };
+        counter.fetch_add(1, Ordering::Relaxed);
+        self.by[error.kind_index()].fetch_add(1, Ordering::Relaxed);
+    }
+}
+
 /// The charges of one request.
 type Charges<'a> = SmallVec<[Charge<'a>; 2]>;
 

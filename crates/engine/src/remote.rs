@@ -21,7 +21,7 @@ pub use health::{Health, ShardHealth};
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use arc_swap::{ArcSwap, Guard};
@@ -53,6 +53,8 @@ pub struct RemoteOptions {
     pub denials_max: usize,
     /// How many keys are counted locally while the store is away.
     pub fallback_keys_max: usize,
+    /// How many instances share the store at least, whatever heartbeats tell: the answer for who starts while the store is away.
+    pub instances_min: u32,
 }
 
 /// A shared store, and what is known about it.
@@ -73,6 +75,7 @@ pub(crate) struct Parts {
     pub(crate) fallback: Fallback,
     /// Answers that came after their caller had gone.
     late: AtomicU64,
+    is_closed: AtomicBool,
 }
 
 impl Remote {
@@ -97,7 +100,9 @@ impl Remote {
 
     /// Ends the connections. What is counted stays.
     pub fn close(&self) {
-        self.parts().store.close();
+        let parts = self.parts();
+        parts.is_closed.store(true, Ordering::Relaxed);
+        parts.store.close();
     }
 
     /// What is counted here while the store is away.
@@ -136,18 +141,25 @@ impl Parts {
             budget: options.budget,
             breakers: RwLock::default(),
             denials: DenyCache::new(options.denials_max),
-            fallback: Fallback::new(options.fallback_keys_max),
+            fallback: Fallback::new(options.fallback_keys_max, options.instances_min),
             late: AtomicU64::new(0),
+            is_closed: AtomicBool::new(false),
         });
         pulse::start(&parts);
+        // The first decision should not have to wait for the connection. A server that is down does not hold up the start for longer.
+        pulse::first(&parts, options.config.login.connect_timeout);
         parts
+    }
+
+    pub(crate) fn is_closed(&self) -> bool {
+        self.is_closed.load(Ordering::Relaxed)
     }
 
     fn breaker(&self, shard: ShardId) -> Arc<Breaker> {
         if let Some(breaker) = self.breakers.read().get(&shard) {
             return Arc::clone(breaker);
         }
-        let new = || Arc::new(Breaker::new(crate::engine::random_seed(), self.budget_ns()));
+        let new = || Arc::new(Breaker::new(self.budget_ns(), crate::engine::random_seed()));
         Arc::clone(self.breakers.write().entry(shard).or_insert_with(new))
     }
 

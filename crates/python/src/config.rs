@@ -86,6 +86,7 @@ pub(crate) fn options(options: &Bound<'_, PyAny>) -> PyResult<Options> {
         budget: Duration::from_nanos(required(options, "budget_ns")?),
         denials_max: required(options, "deny_cache")?,
         fallback_keys_max: keys_max,
+        instances_min: required(options, "instances")?,
     };
     Ok(Options { place: Place::Shared(Box::new(remote)), on_store_error, secret: required(options, "secret")? })
 }

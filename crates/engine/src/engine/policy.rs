@@ -1,7 +1,5 @@
 //! What is decided when the store cannot.
 
-use std::sync::atomic::Ordering;
-
 use smallvec::SmallVec;
 use tidegate_core::algorithm::Receipt;
 use tidegate_core::decision::{Status, Statuses, Verdict};
@@ -42,9 +40,7 @@ impl Engine {
         }
         statuses.sort_by_key(|status| status.quota);
         let verdict = Verdict::new(statuses);
-        let counter = if verdict.is_allowed() { &self.degraded.allowed } else { &self.degraded.denied };
-        counter.fetch_add(1, Ordering::Relaxed);
-        self.degraded.by[error.kind_index()].fetch_add(1, Ordering::Relaxed);
+        self.degraded.count(verdict.is_allowed(), error);
         verdict
     }
 

@@ -2,33 +2,37 @@
 
 /// A sequence of numbers that looks random (a counter, well mixed). Not for secrets.
 #[derive(Debug, Clone)]
-pub(super) struct Random(u64);
+pub(crate) struct Random(u64);
 
 impl Random {
     /// The sequence of this seed.
-    pub(super) fn new(seed: u64) -> Self {
+    pub(crate) fn new(seed: u64) -> Self {
         Self(seed)
     }
 
     /// The next number.
-    pub(super) fn next(&mut self) -> u64 {
+    pub(crate) fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
+        mix(self.0)
     }
 
     /// Between half of `length` and one and a half of it, all equally likely.
-    pub(super) fn around(&mut self, length: u64) -> u64 {
+    pub(crate) fn around(&mut self, length: u64) -> u64 {
         let part = (u128::from(length) * u128::from(self.next())) >> 64;
         length / 2 + u64::try_from(part).unwrap_or(length)
     }
 
     /// True for this many of 100.
-    pub(super) fn percent(&mut self, percent: u8) -> bool {
+    pub(crate) fn percent(&mut self, percent: u8) -> bool {
         (u128::from(self.next()) * 100) >> 64 < u128::from(percent)
     }
+}
+
+/// Spreads every bit of a number over all bits of another. The same on every machine.
+pub(crate) fn mix(mut bits: u64) -> u64 {
+    bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    bits = (bits ^ (bits >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    bits ^ (bits >> 31)
 }
 
 #[cfg(test)]

@@ -18,7 +18,7 @@ use tokio::time::timeout;
 use super::Parts;
 use super::waiting::waiting;
 use crate::failure::breaker::{Admit, Breaker, Outcome, Token};
-use crate::failure::deny_cache::Denial;
+use crate::failure::deny_cache::DenialKey;
 
 /// What becomes of a call.
 #[derive(Debug)]
@@ -56,12 +56,10 @@ struct Call {
 #[derive(Debug, Clone, Copy)]
 struct Note {
     counter: Digest,
-    /// The meter that was asked: a denial of another limit says nothing.
-    meter: u64,
     cost: u64,
-    /// Whether a denial holds until it says: not of slots, nor of quotas that end.
-    is_exact: bool,
     part: Part,
+    /// Under what a denial is remembered; `None` if it does not hold until it says: of slots, and of quotas that end.
+    denial: Option<DenialKey>,
 }
 
 /// The breakers that learn from a call how its servers are doing, once.
@@ -77,9 +75,8 @@ impl Parts {
     pub(super) fn prepare(self: Arc<Self>, op: Op, charges: &[Charge<'_>], budget: Duration) -> Prepared {
         let sent_at = monotonic_ns();
         let notes: SmallVec<[Note; 1]> = charges.iter().map(note).collect();
-        if op == Op::Check
-            && let Some(verdict) = self.denied(&notes, sent_at)
-        {
+        let denied = if op == Op::Check { self.denied(&notes, sent_at) } else { None };
+        if let Some(verdict) = denied {
             self.store.count(&verdict);
             return Prepared::Known(Ok(verdict));
         }
@@ -112,25 +109,34 @@ impl Parts {
         if notes.iter().any(|note| note.part == Part::Counted) {
             return None;
         }
-        let enforced = notes.iter().enumerate().filter(|(_, note)| note.part == Part::Enforced && note.is_exact);
-        let statuses: SmallVec<[Status; 1]> = enforced
+        let statuses: SmallVec<[Status; 1]> = notes
+            .iter()
+            .enumerate()
             .filter_map(|(index, note)| {
-                let denial = self.denials.get(now, note.counter, note.meter, note.cost)?;
-                Some(Status { quota: u16::try_from(index).unwrap_or(u16::MAX), ..denial.status })
+                let denial = self.denials.get(now, &note.denial?)?;
+                Some(denial.status(now, u16::try_from(index).unwrap_or(u16::MAX)))
             })
             .collect();
         (!statuses.is_empty()).then(|| Verdict::new(statuses))
     }
 
     /// Asks the breakers of all servers that the charges need.
-    fn watch(&self, charges: &[Charge<'_>], now: Ticks) -> Result<Arc<Watch>, StoreError> {
+    fn watch(self: &Arc<Self>, charges: &[Charge<'_>], now: Ticks) -> Result<Arc<Watch>, StoreError> {
         let mut watch = Watch { sent_at: now, breakers: SmallVec::new(), is_told: AtomicBool::new(false) };
         for shard in self.store.shards_of(charges) {
             let breaker = self.breaker(shard);
             match breaker.admit(now) {
                 Admit::Send(token) => watch.breakers.push((breaker, token)),
-                Admit::Refuse { retry_after } => {
+                refused => {
                     watch.tell(now, Outcome::NotAFailure);
+                    let retry_after = match refused {
+                        Admit::Refuse { retry_after } => retry_after,
+                        // Not with somebody's request: the probe may take its time.
+                        Admit::Send(token) | Admit::Probe(token) => {
+                            self.probe(shard, breaker, token);
+                            self.budget_ns()
+                        }
+                    };
                     return Err(StoreError::Open { retry_after });
                 }
             }
@@ -150,9 +156,8 @@ impl Parts {
             if let Some(remaining) = status.remaining {
                 self.fallback.saw(now, note.counter, remaining, status.reset_after);
             }
-            if call.op == Op::Check && note.part == Part::Enforced && note.is_exact && !status.is_allowed() && note.cost > 0 {
-                let denial = Denial { sent_at: call.sent_at, received_at: now, status: *status };
-                self.denials.put(now, note.counter, note.meter, note.cost, denial);
+            if let (Op::Check, Some(key)) = (call.op, note.denial) {
+                self.denials.put(key, status, call.sent_at, now);
             }
         }
     }
@@ -252,11 +257,8 @@ fn verdict(reply: Reply) -> Result<Verdict, StoreError> {
 }
 
 fn note(charge: &Charge<'_>) -> Note {
-    Note {
-        counter: charge.counter(),
-        meter: charge.meter.fingerprint(),
-        cost: charge.ask.cost,
-        is_exact: !charge.meter.retry_is_hint() && charge.until.is_none() && charge.ask.max_delay == Ticks::MAX,
-        part: charge.part,
-    }
+    let is_exact = charge.part == Part::Enforced && !charge.meter.retry_is_hint() && charge.until.is_none();
+    // A denial belongs to the meter that said it: another generation with the same limit may use it, one with another limit may not.
+    let denial = || DenialKey::new(charge.meter.fingerprint(), charge.counter(), charge.ask);
+    Note { counter: charge.counter(), cost: charge.ask.cost, part: charge.part, denial: is_exact.then(denial) }
 }

@@ -14,6 +14,7 @@ use tidegate_core::quota::Quota;
 use tidegate_core::time::{Calendar, Tick, Ticks};
 
 use super::clock::ServerClock;
+use super::heartbeat;
 use super::io::Io;
 use super::script::{self, Build, Call, Op, Reply, Scripts};
 use super::spread;
@@ -58,6 +59,18 @@ impl Inner {
         Ok(reply)
     }
 
+    pub(super) fn topology(&self) -> &Topology {
+        &self.topology
+    }
+
+    pub(super) fn prefix(&self) -> &[u8] {
+        &self.prefix
+    }
+
+    pub(super) fn observe(&self, server_now: Ticks) {
+        self.clock.observe(server_now);
+    }
+
     fn slot_of(&self, charge: &Charge<'_>) -> Slot {
         self.topology.slot_of(&script::tag(charge.place.tag))
     }
@@ -78,7 +91,7 @@ impl RedisStore {
     fn with(config: RedisConfig, build: Build, clock: ServerClock) -> Self {
         let io = Io::of_process();
         let prefix = config.prefix.clone().into();
-        let topology = Topology::start(config, io.handle());
+        let topology = Topology::start(&config, io.handle());
         let inner = Arc::new(Inner { scripts: Scripts::new(build), topology, clock, prefix });
         Self { inner, io, allowed: AtomicU64::new(0), denied: AtomicU64::new(0) }
     }
@@ -117,6 +130,12 @@ impl RedisStore {
         Box::pin(async move { script::deleted(&inner.topology.command(slot, command).await?).map(Reply::Done) })
     }
 
+    /// Says that this instance lives, and answers who else does. To be polled on the store's thread.
+    pub fn beat(&self, instance: u128) -> impl Future<Output = Result<Vec<u128>, StoreError>> + Send + 'static {
+        let inner = Arc::clone(&self.inner);
+        async move { heartbeat::beat(&inner, instance).await }
+    }
+
     /// The thread on which answers are waited for.
     pub fn io(&self) -> &Io {
         &self.io
@@ -135,11 +154,6 @@ impl RedisStore {
     /// How far the servers' clock is ahead of this process's, in nanoseconds, as far as replies have told.
     pub fn skew_ns(&self) -> i64 {
         self.inner.clock.skew()
-    }
-
-    /// What goes before the names of all keys.
-    pub fn prefix(&self) -> &[u8] {
-        &self.inner.prefix
     }
 
     /// Counts a decision.

@@ -9,6 +9,7 @@
 //! | `call`, `redirect` | one call: where it goes, and where it goes on when a server sends it away |
 //! | `single`, `sentinel`, `cluster` | how the primaries are found |
 //! | `follow`, `pace` | when they are looked for |
+//! | `sweep` | deleting everything |
 //! | `health` | how it stands, for people |
 //!
 //! Nothing here waits for the servers at the start, and nothing has to be restarted when they change: a task in the background looks who the primaries
@@ -27,6 +28,7 @@ mod shared;
 mod single;
 mod slot_map;
 mod slots;
+mod sweep;
 mod view;
 
 use std::sync::Arc;
