@@ -13,10 +13,7 @@ impl Random {
     /// The next number.
     pub(super) fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
+        mix(self.0)
     }
 
     /// Between half of `length` and one and a half of it, all equally likely.
@@ -29,6 +26,13 @@ impl Random {
     pub(super) fn percent(&mut self, percent: u8) -> bool {
         (u128::from(self.next()) * 100) >> 64 < u128::from(percent)
     }
+}
+
+/// Spreads every bit of a number over all bits of another. The same on every machine.
+pub(super) fn mix(mut bits: u64) -> u64 {
+    bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    bits = (bits ^ (bits >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    bits ^ (bits >> 31)
 }
 
 #[cfg(test)]

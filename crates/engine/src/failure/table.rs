@@ -85,7 +85,7 @@ impl<E: Entry> Table<E> {
 
     /// Puts an entry in the place of the one that `is_same`, else where there is room, else in the place of what is worth least. An entry that is
     /// itself worth least is not kept.
-    pub(super) fn put(&self, now: u64, entry: E, mut is_same: impl FnMut(&E) -> bool) {
+    pub(super) fn put(&self, now: u64, entry: E, is_same: impl Fn(&E) -> bool) {
         let counter = entry.counter();
         let set = self.set(counter);
         let mut stripe = self.stripes[set % STRIPES].lock();
@@ -93,12 +93,16 @@ impl<E: Entry> Table<E> {
             stripe.resize_with(self.tags.len() / STRIPES * WAYS, || None);
         }
         let ways = ways(&mut stripe, set);
-        let same = ways.iter().position(|place| place.as_ref().is_some_and(|old| old.counter() == counter && is_same(old)));
-        let way = same.unwrap_or_else(|| {
-            let worth = |place: &Option<E>| place.as_ref().map_or(0, |old| old.worth(now).saturating_add(1));
+        // The tags are in one word, the entries in many cache lines: most are not looked at.
+        let tags = self.tags[set].load(Ordering::Relaxed).to_le_bytes();
+        let is_same = |way: usize| ways[way].as_ref().is_some_and(|old| old.counter() == counter && is_same(old));
+        let tagged = (0..WAYS).filter(|&way| tags[way] == tag(counter)).find(|&way| is_same(way));
+        let found = tagged.or_else(|| tags.iter().position(|&tag| tag == 0));
+        let way = found.unwrap_or_else(|| {
+            let worth = |place: &Option<E>| place.as_ref().map_or(0, |old| old.worth(now));
             (0..WAYS).min_by_key(|&way| worth(&ways[way])).unwrap_or(0)
         });
-        let gives_way = same.is_some() || ways[way].as_ref().is_none_or(|old| old.worth(now) <= entry.worth(now));
+        let gives_way = found.is_some() || ways[way].as_ref().is_none_or(|old| old.worth(now) <= entry.worth(now));
         if gives_way {
             ways[way] = Some(entry);
             self.tag(set, way, tag(counter));
