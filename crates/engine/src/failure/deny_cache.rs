@@ -12,7 +12,8 @@
 //! ```
 //!
 //! What it does not see is what **other** instances give back: a refund or a reset there takes effect here after [`HOLD_MAX_NS`] at the latest.
-//! It denies too much then, never too little.
+//! It denies too much then, never too little. And what a client is told is what the store said then: if a lower cost was admitted since, the wait is
+//! longer, as it is for everybody who was told before.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -57,7 +58,7 @@ impl DenialKey {
 pub struct Denial {
     /// As in the status.
     pub limit: Option<u64>,
-    /// What was left when the store was asked. There may be more by now, but less than the cost.
+    /// What was left when the store was asked. Less than the cost; requests of a lower cost may have taken of it since.
     pub remaining: Option<u64>,
     /// When the same cost is admitted, as a client is told: `None` is never.
     pub told_until: Option<u64>,
