@@ -15,9 +15,11 @@
 
 mod compile;
 mod decide;
+mod parameters;
 mod state;
 
 pub use compile::MeterError;
+pub use parameters::Parameters;
 pub use state::State;
 
 use decide::Work;
@@ -28,7 +30,7 @@ use crate::algorithm::concurrency::Concurrency;
 pub use crate::algorithm::{Admission, Ask, Receipt, Refund};
 use crate::decision::Status;
 use crate::mutant::Mutant;
-use crate::time::Ticks;
+use crate::time::{Tick, Ticks};
 
 /// A quota that can decide: parameters in ticks. Immutable and shared by all keys.
 #[derive(Debug, Clone)]
@@ -37,6 +39,7 @@ pub struct Meter {
     min_interval: Ticks,
     capacity: Option<u64>,
     fingerprint: u64,
+    tick: Tick,
 }
 
 /// Whether a request fits, before it is charged.
@@ -67,6 +70,16 @@ pub enum Packed {
 }
 
 impl Meter {
+    /// The tick that it was compiled for: the unit of its times.
+    pub fn tick(&self) -> Tick {
+        self.tick
+    }
+
+    /// The smallest gap between two admitted requests of one key; 0 when there is none.
+    pub fn min_interval(&self) -> Ticks {
+        self.min_interval
+    }
+
     /// The most that can be taken at once when nothing is used; `None` is unlimited.
     pub fn capacity(&self) -> Option<u64> {
         self.capacity

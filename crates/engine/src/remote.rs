@@ -128,7 +128,7 @@ impl Remote {
     fn done(&self, charge: &Charge<'_>, op: Option<Op>) -> Result<bool, StoreError> {
         match Arc::clone(&self.parts()).prepare_return(op, charge)?.wait()? {
             Reply::Done(is_done) => Ok(is_done),
-            Reply::Verdict { .. } => Err(StoreError::protocol("no verdict was expected")),
+            _ => Err(StoreError::protocol("no verdict was expected")),
         }
     }
 }

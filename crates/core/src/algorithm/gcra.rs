@@ -61,6 +61,16 @@ impl Gcra {
         Self { rate, burst, full, level_max: rate.weight(burst + max_debt), full_ticks }
     }
 
+    /// B.
+    pub(crate) fn burst(&self) -> u64 {
+        self.burst
+    }
+
+    /// The weight that debits can reach.
+    pub(crate) fn level_max(&self) -> u128 {
+        self.level_max
+    }
+
     /// Whether receipts of `charged`, an earlier quota of the same counters, still mean the same.
     ///
     /// A receipt is a time: under another rate it stands for another number of units. And where less fits than before, what is above is clamped,

@@ -145,7 +145,7 @@ impl LeakyBucket {
     }
 
     /// The longest backlog that can come about.
-    fn backlog_max(&self) -> u128 {
+    pub(crate) fn backlog_max(&self) -> u128 {
         self.backlog_admitted() + self.rate.weight(self.max_cost + self.max_debt)
     }
 }

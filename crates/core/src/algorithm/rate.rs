@@ -27,9 +27,14 @@ impl Rate {
         self.units == 1
     }
 
+    /// l.
+    pub fn units(self) -> u32 {
+        self.units
+    }
+
     /// p.
     #[inline(always)]
-    pub(super) fn ticks(self) -> Ticks {
+    pub fn ticks(self) -> Ticks {
         self.ticks
     }
 

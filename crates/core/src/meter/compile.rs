@@ -31,6 +31,9 @@ pub enum MeterError {
         /// The tick.
         tick_ns: u64,
     },
+    /// Amounts and times together do not fit numbers of 53 bits, which is all that scripts have, whatever the tick.
+    #[error("limit, burst, debt and period are together too large for the exact arithmetic of the store")]
+    TooLarge,
 }
 
 impl Meter {
@@ -43,7 +46,7 @@ impl Meter {
         let is_closed = quota.limit() == Some(0) && quota.algorithm() != Some(AlgorithmName::Concurrency);
         let kernel = if is_closed { Kernel::Closed(Closed) } else { kernel(quota, tick, calendar)? };
         let fingerprint = fingerprint(quota, tick);
-        let meter = Self { kernel, min_interval: tick.ceil(quota.min_interval_ns()), capacity: None, fingerprint };
+        let meter = Self { kernel, min_interval: tick.ceil(quota.min_interval_ns()), capacity: None, fingerprint, tick };
         Ok(Self { capacity: capacity(&meter), ..meter })
     }
 }

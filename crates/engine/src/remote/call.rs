@@ -252,7 +252,7 @@ impl Ready {
 fn verdict(reply: Reply) -> Result<Verdict, StoreError> {
     match reply {
         Reply::Verdict { verdict, .. } => Ok(verdict),
-        Reply::Done(_) => Err(StoreError::protocol("a verdict was expected")),
+        _ => Err(StoreError::protocol("a verdict was expected")),
     }
 }
 

@@ -1,31 +1,44 @@
-//! To come (stub).
-#![allow(missing_docs, unused, clippy::all, clippy::pedantic)]
-use std::sync::Arc;
-use tidegate_core::decision::Verdict;
-use tidegate_core::meter::{Meter, MeterError, Refund};
-use tidegate_core::quota::Quota;
-use tidegate_core::time::{Calendar, Tick};
-use super::resp::{Command, Value};
-use super::topology::Calls;
-use crate::digest::Digest;
-use crate::store::{Charge, StoreError};
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Op { Check, Peek, Debit, Refund(Refund), Renew, Release }
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Build { Production, Injected }
-#[derive(Debug)]
-pub enum Reply { Verdict { now_ns: u64, verdict: Verdict }, Done(bool) }
-#[derive(Debug)]
-pub struct Scripts;
-#[derive(Debug)]
-pub struct Call;
-impl Calls for Call { fn by_hash(&self) -> Command { todo!() } fn by_text(&self) -> Command { todo!() } }
-impl Call { pub fn decode(&self, value: &Value) -> Result<Reply, StoreError> { todo!() } }
-impl Scripts {
-    pub fn new(build: Build) -> Self { Self }
-    pub fn meter(&self, quota: &Quota, calendar: Option<Arc<dyn Calendar>>) -> Result<Meter, MeterError> { todo!() }
-    pub fn call(&self, op: Op, charges: &[Charge<'_>], prefix: &[u8], now: u64) -> Call { todo!() }
-}
-pub fn tag(tag: Digest) -> [u8; 16] { todo!() }
-pub fn delete(charge: &Charge<'_>, prefix: &[u8]) -> Command { todo!() }
-pub fn deleted(value: &Value) -> Result<bool, StoreError> { todo!() }
+//! The scripts: what they are told, and what they answer.
+//!
+//! Every algorithm of the core is written a second time, in Lua (`crates/store/lua`), and answers the same to the bit. A request is one call of one
+//! script, which reads the server's clock once, decides all quotas of the request, and charges all or none.
+//!
+//! | module | holds |
+//! | --- | --- |
+//! | [`assemble`](self) | the scripts, put together from the fragments that a call needs |
+//! | [`key`] | the names of counters |
+//! | `compile` | quotas at a tick at which the numbers of Lua are exact |
+//! | `encode`, `decode` | charges as arguments, replies as statuses |
+//!
+//! A call is made for the charges of one hash slot:
+//!
+//! ```
+//! use tidegate_core::meter::Ask;
+//! use tidegate_store::digest::Digest;
+//! use tidegate_store::redis::script::{Build, Op, Scripts};
+//! use tidegate_store::store::{Charge, Part, Place};
+//!
+//! let scripts = Scripts::new(Build::Production);
+//! let meter = scripts.meter(&"100/minute".parse().unwrap(), None).unwrap();
+//! let key = Digest([1, 2]);
+//! let (namespace, ask, place) = (Digest([3, 4]), Ask::cost(1), Place::of(key));
+//! let charge = Charge { meter: &meter, key, place, namespace, ask, until: None, part: Part::Enforced };
+//! let call = scripts.call(Op::Check, &[charge], b"tg:", 0);
+//! assert!(call.by_hash().as_bytes().starts_with(b"*5\r\n$7\r\nEVALSHA\r\n"));
+//! ```
+
+mod assemble;
+mod calendar;
+mod call;
+mod compile;
+mod decode;
+mod encode;
+mod error;
+pub mod key;
+mod kind;
+mod timeline;
+
+pub use assemble::{Build, Script, Scripts};
+pub use call::{Call, Op, Reply};
+pub use compile::meter;
+pub use error::error;

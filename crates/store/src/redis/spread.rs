@@ -138,7 +138,7 @@ async fn ask(inner: &Inner, op: Op, slot: Slot, asked: &[&Numbered]) -> Result<V
     };
     let verdict = match inner.send(slot, &call).await? {
         Reply::Verdict { verdict, .. } => verdict,
-        Reply::Done(_) => Verdict::default(),
+        _ => Verdict::default(),
     };
     Ok(verdict.statuses().iter().map(|status| Status { quota: asked[usize::from(status.quota)].index, ..*status }).collect())
 }

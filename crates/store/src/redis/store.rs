@@ -16,7 +16,8 @@ use tidegate_core::time::{Calendar, Tick, Ticks};
 use super::clock::ServerClock;
 use super::heartbeat;
 use super::io::Io;
-use super::script::{self, Build, Call, Op, Reply, Scripts};
+use super::resp::Command;
+use super::script::{Build, Call, Op, Reply, Scripts, key};
 use super::spread;
 use super::topology::{ShardId, Slot, Topology, TopologyHealth};
 use super::url::RedisConfig;
@@ -52,9 +53,17 @@ impl Inner {
     }
 
     pub(super) async fn send(&self, slot: Slot, call: &Call) -> Result<Reply, StoreError> {
+        if let Some(reply) = call.answer(self.clock.now()) {
+            return Ok(reply);
+        }
         let reply = call.decode(&self.topology.call(slot, call).await?)?;
-        if let Reply::Verdict { now_ns, .. } = reply {
-            self.clock.observe(now_ns);
+        match reply {
+            Reply::Verdict { now_ns, .. } => self.clock.observe(now_ns),
+            Reply::Done(_) => {}
+            Reply::Clock { now_ns } => {
+                self.clock.observe(now_ns);
+                return Err(StoreError::Refused { why: "the server's clock was not known well enough for a calendar; it is now".into() });
+            }
         }
         Ok(reply)
     }
@@ -72,7 +81,7 @@ impl Inner {
     }
 
     fn slot_of(&self, charge: &Charge<'_>) -> Slot {
-        self.topology.slot_of(&script::tag(charge.place.tag))
+        self.topology.slot_of(&key::tag(charge.place))
     }
 }
 
@@ -126,8 +135,17 @@ impl RedisStore {
     /// Makes up the deletion of a counter.
     pub fn begin_reset(&self, charge: &Charge<'_>) -> Answer {
         let inner = Arc::clone(&self.inner);
-        let (slot, command) = (inner.slot_of(charge), script::delete(charge, &inner.prefix));
-        Box::pin(async move { script::deleted(&inner.topology.command(slot, command).await?).map(Reply::Done) })
+        let mut name = Vec::new();
+        key::write(&mut name, &inner.prefix, charge);
+        let (slot, command) = (inner.slot_of(charge), Command::new(&[b"DEL", &name]));
+        Box::pin(async move {
+            let value = inner.topology.command(slot, command).await?;
+            match (value.store_error(), value.int()) {
+                (Some(error), _) => Err(error),
+                (None, Some(deleted)) => Ok(Reply::Done(deleted > 0)),
+                (None, None) => Err(StoreError::protocol("DEL was not answered by a number")),
+            }
+        })
     }
 
     /// Says that this instance lives, and answers who else does. To be polled on the store's thread.
@@ -183,14 +201,14 @@ impl RedisStore {
         }
         match self.wait(self.begin(op, charges))? {
             Reply::Verdict { verdict, .. } => Ok(verdict),
-            Reply::Done(_) => Err(StoreError::protocol("a verdict was expected")),
+            _ => Err(StoreError::protocol("a verdict was expected")),
         }
     }
 
     fn done(&self, answer: Answer) -> Result<bool, StoreError> {
         match self.wait(answer)? {
             Reply::Done(is_done) => Ok(is_done),
-            Reply::Verdict { .. } => Err(StoreError::protocol("no verdict was expected")),
+            _ => Err(StoreError::protocol("no verdict was expected")),
         }
     }
 }

@@ -1,0 +1,105 @@
+//! The algorithms that have a counter, as the scripts number them.
+
+use tidegate_core::meter::{Meter, Parameters};
+
+/// An algorithm with a counter.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub(super) enum Kind {
+    Gcra = 1,
+    LeakyBucket = 2,
+    FixedWindow = 3,
+    SlidingWindowCounter = 4,
+    SlidingWindowRing = 5,
+    SlidingWindow = 6,
+    SlidingWindowLog = 7,
+    /// `many.lua` knows this number: slots cannot be owed.
+    Concurrency = 8,
+}
+
+impl Kind {
+    pub(super) const ALL: [Self; 8] = [
+        Self::Gcra,
+        Self::LeakyBucket,
+        Self::FixedWindow,
+        Self::SlidingWindowCounter,
+        Self::SlidingWindowRing,
+        Self::SlidingWindow,
+        Self::SlidingWindowLog,
+        Self::Concurrency,
+    ];
+
+    /// `None` for quotas without a counter: unlimited, or closed.
+    pub(super) fn of(meter: &Meter) -> Option<Self> {
+        Some(match meter.parameters() {
+            Parameters::Unlimited | Parameters::Closed => return None,
+            Parameters::Gcra { .. } => Self::Gcra,
+            Parameters::LeakyBucket { .. } => Self::LeakyBucket,
+            Parameters::FixedWindow { .. } => Self::FixedWindow,
+            Parameters::SlidingWindowCounter { .. } => Self::SlidingWindowCounter,
+            Parameters::SlidingWindowRing { .. } => Self::SlidingWindowRing,
+            Parameters::SlidingWindow { .. } => Self::SlidingWindow,
+            Parameters::SlidingWindowLog { .. } => Self::SlidingWindowLog,
+            Parameters::Concurrency { .. } => Self::Concurrency,
+        })
+    }
+
+    /// The stem of its file, its functions and its name.
+    pub(super) fn stem(self) -> &'static str {
+        match self {
+            Self::Gcra => "gcra",
+            Self::LeakyBucket => "leaky_bucket",
+            Self::FixedWindow => "fixed_window",
+            Self::SlidingWindowCounter => "sliding_window_counter",
+            Self::SlidingWindowRing => "sliding_window_ring",
+            Self::SlidingWindow => "sliding_window",
+            Self::SlidingWindowLog => "sliding_window_log",
+            Self::Concurrency => "concurrency",
+        }
+    }
+
+    /// The fragments that it is made of, in order.
+    pub(super) fn fragments(self) -> &'static [&'static str] {
+        const BUCKET: &str = include_str!("../../../lua/bucket.lua");
+        const PAIRS: &str = include_str!("../../../lua/pairs.lua");
+        const PRODUCT: &str = include_str!("../../../lua/product.lua");
+        match self {
+            Self::Gcra => &[BUCKET, include_str!("../../../lua/gcra.lua")],
+            Self::LeakyBucket => &[BUCKET, include_str!("../../../lua/leaky_bucket.lua")],
+            Self::FixedWindow => &[include_str!("../../../lua/fixed_window.lua")],
+            Self::SlidingWindowCounter => &[PRODUCT, include_str!("../../../lua/sliding_window_counter.lua")],
+            Self::SlidingWindowRing => &[PAIRS, include_str!("../../../lua/sliding_window_ring.lua")],
+            Self::SlidingWindow => &[PRODUCT, PAIRS, include_str!("../../../lua/sliding_window.lua")],
+            Self::SlidingWindowLog => {
+                &[include_str!("../../../lua/sliding_window_log_entries.lua"), include_str!("../../../lua/sliding_window_log.lua")]
+            }
+            Self::Concurrency => &[include_str!("../../../lua/concurrency.lua")],
+        }
+    }
+}
+
+/// A set of algorithms.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) struct Kinds(u8);
+
+impl Kinds {
+    pub(super) fn insert(&mut self, kind: Kind) {
+        self.0 |= 1 << (kind as u8 - 1);
+    }
+
+    pub(super) fn iter(self) -> impl Iterator<Item = Kind> {
+        Kind::ALL.into_iter().filter(move |&kind| self.0 & (1 << (kind as u8 - 1)) != 0)
+    }
+
+    pub(super) fn index(self) -> usize {
+        usize::from(self.0)
+    }
+}
+
+impl From<Kind> for Kinds {
+    fn from(kind: Kind) -> Self {
+        let mut kinds = Self::default();
+        kinds.insert(kind);
+        kinds
+    }
+}
