@@ -8,6 +8,7 @@ import functools
 import ssl
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
+from urllib.parse import urlencode
 
 from .process import new_folder
 
@@ -30,6 +31,13 @@ class Certificates:
     server_key: Path
     client_cert: Path
     client_key: Path
+
+    def in_url(self, url: str) -> str:
+        """
+        An address that says whom to trust and who one is, as the store reads it. Other clients do not.
+        """
+        told = urlencode({"tls_ca": self.ca, "tls_cert": self.client_cert, "tls_key": self.client_key}, safe="/")
+        return f"{url}{'&' if '?' in url else '?'}{told}"
 
     def server_context(self, *, auth_clients: bool) -> ssl.SSLContext:
         """

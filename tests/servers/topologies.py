@@ -1,7 +1,8 @@
 """
 The topologies as another program sees them: how each is described, and what can be done to it beyond what `control` knows.
 
-Servers are named by their addresses.
+The description has `url`, `tls_url` (with the certificates, for the store), `server`, `addresses`, `pids` and `certificates`; that of
+sentinels also `sentinels`, that of a single server `unix_url`. Servers are named by their addresses.
 
     sentinel  {"do": "primary"}, kill_primary, freeze_primary                            "127.0.0.1:12345"
               {"do": "wait_for_new_primary", "old": "127.0.0.1:12345"}                   "127.0.0.1:12346"
@@ -49,9 +50,8 @@ def control_single(server: Single) -> Control:
     def describe() -> dict[str, Json]:
         return {
             "kind": "single",
-            "url": server.url(),
             "unix_url": server.unix_url(),
-            **_describe([server.node], server.certificates),
+            **_describe(server.url(), [server.node], server.certificates),
         }
 
     control = Control(describe, [server.node])
@@ -67,9 +67,8 @@ def control_sentinel(servers: Sentinel) -> Control:
     def describe() -> dict[str, Json]:
         return {
             "kind": "sentinel",
-            "url": servers.url(),
             "sentinels": [sentinel.address for sentinel in servers.sentinels],
-            **_describe([*servers.nodes, *servers.sentinels], servers.certificates),
+            **_describe(servers.url(), [*servers.nodes, *servers.sentinels], servers.certificates),
         }
 
     control = Control(describe, [*servers.nodes, *servers.sentinels])
@@ -89,7 +88,7 @@ def control_cluster(cluster: Cluster) -> Control:
     migrations: list[Migration] = []
 
     def describe() -> dict[str, Json]:
-        return {"kind": "cluster", "url": cluster.url(), **_describe(cluster.nodes, cluster.certificates)}
+        return {"kind": "cluster", **_describe(cluster.url(), cluster.nodes, cluster.certificates)}
 
     def ends(request: Request) -> tuple[Node, Node]:
         return control.node(request, "source"), control.node(request, "target")
@@ -112,8 +111,10 @@ def control_cluster(cluster: Cluster) -> Control:
     return control
 
 
-def _describe(nodes: list[Node], files: Certificates | None) -> dict[str, Json]:
+def _describe(url: str, nodes: list[Node], files: Certificates | None) -> dict[str, Json]:
     return {
+        "url": url,
+        "tls_url": files.in_url(url) if files else None,
         "server": nodes[0].binary.text,
         "addresses": [node.address for node in nodes],
         "pids": [node.process.pid for node in nodes],

@@ -100,6 +100,15 @@ impl Servers {
         self.command(&serde_json::json!({"do": "command", "args": words}))
     }
 
+    /// The address with the certificates to trust and to show, with `--tls`.
+    ///
+    /// # Panics
+    ///
+    /// Without `--tls`.
+    pub(crate) fn tls_url(&self) -> &str {
+        self.description["tls_url"].as_str().expect("started with --tls")
+    }
+
     /// The path of a certificate or key, with `--tls`: `ca`, `client_cert`, `client_key`.
     ///
     /// # Panics
