@@ -1,7 +1,10 @@
 //! Slots that move while they are used: every call is made, and none twice.
 
+use std::time::Duration;
+
 use serde_json::json;
 use tidegate_store::redis::topology::Slot;
+use tidegate_store::store::StoreError;
 
 use super::kit::{Io, Script, count};
 use super::traffic::{Call, Traffic, failures};
@@ -14,7 +17,7 @@ fn script(tag: &str) -> Script {
 
 /// Every count from 1 to the last one was answered to exactly one caller.
 fn assert_each_ran_once(calls: &[Call]) {
-    assert_eq!(failures(calls), Vec::<&tidegate_store::store::StoreError>::new(), "of {} calls", calls.len());
+    assert_eq!(failures(calls), Vec::<&StoreError>::new(), "of {} calls", calls.len());
     let mut counts: Vec<_> = calls.iter().filter_map(|call| call.answer.as_ref().ok()).copied().collect();
     counts.sort_unstable();
     let expected: Vec<_> = (1..=i64::try_from(calls.len()).unwrap()).collect();
@@ -49,6 +52,18 @@ impl Move {
             .command(&count.map_or_else(|| json!({"do": "move_keys"}), |count| json!({"do": "move_keys", "count": count})));
     }
 
+    /// How often the two servers have answered with this error.
+    fn answered(&self, error: &str) -> u64 {
+        [&self.source, &self.target].map(|node| self.errors_of(node, error)).iter().sum()
+    }
+
+    fn errors_of(&self, node: &str, error: &str) -> u64 {
+        let info = self.servers.command(&json!({"do": "command", "node": node, "args": ["INFO", "errorstats"]}));
+        let prefix = format!("errorstat_{error}:count=");
+        let count = info.as_str().unwrap().lines().find_map(|line| line.strip_prefix(&prefix)?.split(',').next()?.parse().ok());
+        count.unwrap_or(0)
+    }
+
     fn finish(&self) {
         self.servers.command(&json!({"do": "finish_migration"}));
     }
@@ -64,14 +79,18 @@ fn reshard(arguments: &[&str]) {
 
     step.begin();
     traffic.flow(&io, 100);
-    // One key here and one there, for as long as the next command takes: calls pause and try again.
+    // One key here and one there until a call has met that. Not longer: calls try again for 63 ms.
     step.move_keys(Some(1));
+    io.eventually("a call finds its keys apart", Duration::from_secs(5), || step.answered("TRYAGAIN") > 0);
     step.move_keys(None);
     traffic.flow(&io, 100);
     step.finish();
     traffic.flow(&io, 100);
 
     let calls = traffic.stop(&io);
+    let [ask, try_again, moved] = ["ASK", "TRYAGAIN", "MOVED"].map(|error| step.answered(error));
+    println!("{arguments:?}: {} calls, {ask} ASK, {try_again} TRYAGAIN, {moved} MOVED", calls.len());
+    assert!(ask > 0 && try_again > 0 && moved > 0, "all of it was met");
     assert_each_ran_once(&calls);
     assert_eq!(*topology.shard_name(topology.shard_of(step.slot)), *step.target);
     assert_eq!(count(&io, &topology, &script("user")), Ok(i64::try_from(calls.len()).unwrap() + 1));
@@ -127,13 +146,31 @@ fn a_new_key_of_a_slot_on_its_way_is_made_at_the_target() {
 }
 
 #[test]
+fn several_new_keys_of_a_slot_on_its_way_are_refused_until_it_has_arrived() {
+    let step = Move::new(&["cluster"], "user").unwrap();
+    let io = Io::start();
+    let topology = io.topology(&step.servers.url);
+    step.begin();
+
+    // No server knows of keys that do not exist whether they are still to come. That is how clusters are; nothing was charged.
+    let error = count(&io, &topology, &script("user")).unwrap_err();
+    assert!(matches!(&error, StoreError::Refused { why } if why.starts_with("TRYAGAIN")), "{error}");
+    step.move_keys(None);
+    step.finish();
+
+    assert_eq!(count(&io, &topology, &script("user")), Ok(1));
+}
+
+#[test]
 fn many_slots_move_under_load() {
     let step = Move::new(&["cluster"], "user").unwrap();
     let io = Io::start();
     let topology = io.topology(&step.servers.url);
     let tags: Vec<_> = (0..8_u32).map(|index| format!("tag{index}")).collect();
     let traffics: Vec<_> = tags.iter().map(|tag| Traffic::start(&io, &topology, &vec![script(tag); 2])).collect();
-    traffics.iter().for_each(|traffic| traffic.flow(&io, 20));
+    for traffic in &traffics {
+        traffic.flow(&io, 20);
+    }
 
     for tag in &tags {
         let slot = Slot::of_tag(tag.as_bytes()).number();
@@ -141,7 +178,9 @@ fn many_slots_move_under_load() {
         let target = if source == step.target.as_str() { &step.source } else { &step.target };
         step.servers.command(&json!({"do": "migrate_slots", "slots": [slot], "source": source, "target": target}));
     }
-    traffics.iter().for_each(|traffic| traffic.flow(&io, 20));
+    for traffic in &traffics {
+        traffic.flow(&io, 20);
+    }
 
     for traffic in traffics {
         assert_each_ran_once(&traffic.stop(&io));
