@@ -164,11 +164,12 @@ fn health_shows_the_primary() {
 }
 
 #[test]
-fn sentinels_speak_tls() {
-    let Some(servers) = Servers::start_if_installed(&["sentinel", "--server", "redis70", "--tls"]) else { return };
+fn sentinels_and_the_primary_speak_tls_and_ask_for_certificates() {
+    let Some(servers) = Servers::start_if_installed(&["sentinel", "--server", "redis70", "--tls", "--tls-auth-clients"]) else {
+        return;
+    };
     let io = Io::start();
-    let separator = if servers.url.contains('?') { '&' } else { '?' };
-    let topology = io.topology(&format!("{}{separator}tls_ca={}", servers.url, servers.certificate("ca").display()));
+    let topology = io.topology(servers.description["tls_url"].as_str().unwrap());
 
     assert_eq!(count(&io, &topology, &Script::count(&["a"])), Ok(1));
 }
