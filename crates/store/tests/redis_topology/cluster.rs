@@ -148,3 +148,14 @@ fn a_start_with_everything_down_heals_by_itself() {
 
     count_eventually(&io, &topology, &script, FAILOVER);
 }
+
+#[test]
+fn all_servers_of_a_cluster_speak_tls() {
+    let Some(servers) = Servers::start_if_installed(&["cluster", "--tls", "--tls-auth-clients"]) else { return };
+    let io = Io::start();
+    let topology = io.topology(servers.description["tls_url"].as_str().unwrap());
+
+    for index in 0..10 {
+        assert_eq!(count(&io, &topology, &Script::count(&[&format!("key{index}")])), Ok(1));
+    }
+}

@@ -1,7 +1,11 @@
 //! Slots that move while they are used: every call is made, and none twice.
 
+use std::time::Duration;
+
 use serde_json::json;
 use tidegate_store::redis::topology::Slot;
+use tidegate_store::store::StoreError;
+use tokio::time::Instant;
 
 use super::kit::{Io, Script, count};
 use super::traffic::{Call, Traffic, failures};
@@ -12,13 +16,22 @@ fn script(tag: &str) -> Script {
     Script::count(&[&format!("{{{tag}}}first"), &format!("{{{tag}}}second")])
 }
 
-/// Every count from 1 to the last one was answered to exactly one caller.
+/// How long calls try again while their keys are apart.
+const PATIENCE: Duration = Duration::from_millis(63);
+
+/// Every call was answered, and ran once.
 fn assert_each_ran_once(calls: &[Call]) {
-    assert_eq!(failures(calls), Vec::<&tidegate_store::store::StoreError>::new(), "of {} calls", calls.len());
+    assert_eq!(failures(calls), Vec::<&StoreError>::new(), "of {} calls", calls.len());
+    assert_each_answered_ran_once(calls);
+}
+
+/// Every count from 1 to the last one was answered to exactly one caller: what was answered ran once, and what was refused did not run.
+fn assert_each_answered_ran_once(calls: &[Call]) -> i64 {
     let mut counts: Vec<_> = calls.iter().filter_map(|call| call.answer.as_ref().ok()).copied().collect();
     counts.sort_unstable();
-    let expected: Vec<_> = (1..=i64::try_from(calls.len()).unwrap()).collect();
-    assert_eq!(counts, expected);
+    let last = i64::try_from(counts.len()).unwrap();
+    assert_eq!(counts, (1..=last).collect::<Vec<_>>());
+    last
 }
 
 struct Move {
@@ -49,13 +62,25 @@ impl Move {
             .command(&count.map_or_else(|| json!({"do": "move_keys"}), |count| json!({"do": "move_keys", "count": count})));
     }
 
+    /// How often the two servers have answered with this error.
+    fn answered(&self, error: &str) -> u64 {
+        [&self.source, &self.target].map(|node| self.errors_of(node, error)).iter().sum()
+    }
+
+    fn errors_of(&self, node: &str, error: &str) -> u64 {
+        let info = self.servers.command(&json!({"do": "command", "node": node, "args": ["INFO", "errorstats"]}));
+        let prefix = format!("errorstat_{error}:count=");
+        let count = info.as_str().unwrap().lines().find_map(|line| line.strip_prefix(&prefix)?.split(',').next()?.parse().ok());
+        count.unwrap_or(0)
+    }
+
     fn finish(&self) {
         self.servers.command(&json!({"do": "finish_migration"}));
     }
 }
 
-/// Moves a slot step by step under the load of eight callers of one pair of keys.
-fn reshard(arguments: &[&str]) {
+/// Moves a slot step by step under the load of eight callers of one pair of keys, which are apart for at least `apart`.
+fn reshard(arguments: &[&str], apart: Duration) {
     let Some(step) = Move::new(arguments, "user") else { return };
     let io = Io::start();
     let topology = io.topology(&step.servers.url);
@@ -64,32 +89,59 @@ fn reshard(arguments: &[&str]) {
 
     step.begin();
     traffic.flow(&io, 100);
-    // One key here and one there, for as long as the next command takes: calls pause and try again.
+    let start = Instant::now();
     step.move_keys(Some(1));
+    io.eventually("a call finds its keys apart", Duration::from_secs(5), || step.answered("TRYAGAIN") > 0);
+    io.pause(apart);
     step.move_keys(None);
+    // From before the first key went until after the last has come: the servers saw at most that.
+    let apart = start.elapsed();
     traffic.flow(&io, 100);
     step.finish();
     traffic.flow(&io, 100);
 
     let calls = traffic.stop(&io);
-    assert_each_ran_once(&calls);
+    let failures = failures(&calls);
+    let [ask, try_again, moved] = ["ASK", "TRYAGAIN", "MOVED"].map(|error| step.answered(error));
+    println!(
+        "{arguments:?}: {} calls, {} refused, {ask} ASK, {try_again} TRYAGAIN, {moved} MOVED, keys apart for {apart:?}",
+        calls.len(),
+        failures.len()
+    );
+    assert!(ask > 0 && try_again > 0 && moved > 0, "all of it was met");
+    let is_refusal = |error: &&StoreError| matches!(error, StoreError::Refused { why } if why.starts_with("TRYAGAIN"));
+    assert!(failures.iter().all(is_refusal), "{failures:?}");
+    // A machine that is busy enough keeps the keys apart for longer than was asked for.
+    assert!(failures.is_empty() || apart >= PATIENCE, "{} refused after {apart:?}", failures.len());
+    assert!(!failures.is_empty() || apart < 4 * PATIENCE, "nothing refused after {apart:?}");
+    let last = assert_each_answered_ran_once(&calls);
     assert_eq!(*topology.shard_name(topology.shard_of(step.slot)), *step.target);
-    assert_eq!(count(&io, &topology, &script("user")), Ok(i64::try_from(calls.len()).unwrap() + 1));
+    assert_eq!(count(&io, &topology, &script("user")), Ok(last + 1));
 }
 
 #[test]
 fn a_slot_that_moves_under_load_loses_no_call_and_repeats_none() {
-    reshard(&["cluster"]);
+    reshard(&["cluster"], Duration::ZERO);
 }
 
 #[test]
 fn a_slot_that_moves_under_load_on_redis_6_2_loses_no_call_and_repeats_none() {
-    reshard(&["cluster", "--server", "redis62"]);
+    reshard(&["cluster", "--server", "redis62"], Duration::ZERO);
 }
 
 #[test]
 fn a_slot_that_moves_under_load_on_redis_7_0_loses_no_call_and_repeats_none() {
-    reshard(&["cluster", "--server", "redis70"]);
+    reshard(&["cluster", "--server", "redis70"], Duration::ZERO);
+}
+
+#[test]
+fn calls_whose_keys_stay_apart_are_refused_and_do_not_run() {
+    reshard(&["cluster"], 6 * PATIENCE);
+}
+
+#[test]
+fn calls_whose_keys_stay_apart_on_redis_6_2_are_refused_and_do_not_run() {
+    reshard(&["cluster", "--server", "redis62"], 6 * PATIENCE);
 }
 
 #[test]
@@ -127,13 +179,31 @@ fn a_new_key_of_a_slot_on_its_way_is_made_at_the_target() {
 }
 
 #[test]
+fn several_new_keys_of_a_slot_on_its_way_are_refused_until_it_has_arrived() {
+    let step = Move::new(&["cluster"], "user").unwrap();
+    let io = Io::start();
+    let topology = io.topology(&step.servers.url);
+    step.begin();
+
+    // No server knows of keys that do not exist whether they are still to come. That is how clusters are; nothing was charged.
+    let error = count(&io, &topology, &script("user")).unwrap_err();
+    assert!(matches!(&error, StoreError::Refused { why } if why.starts_with("TRYAGAIN")), "{error}");
+    step.move_keys(None);
+    step.finish();
+
+    assert_eq!(count(&io, &topology, &script("user")), Ok(1));
+}
+
+#[test]
 fn many_slots_move_under_load() {
     let step = Move::new(&["cluster"], "user").unwrap();
     let io = Io::start();
     let topology = io.topology(&step.servers.url);
     let tags: Vec<_> = (0..8_u32).map(|index| format!("tag{index}")).collect();
     let traffics: Vec<_> = tags.iter().map(|tag| Traffic::start(&io, &topology, &vec![script(tag); 2])).collect();
-    traffics.iter().for_each(|traffic| traffic.flow(&io, 20));
+    for traffic in &traffics {
+        traffic.flow(&io, 20);
+    }
 
     for tag in &tags {
         let slot = Slot::of_tag(tag.as_bytes()).number();
@@ -141,7 +211,9 @@ fn many_slots_move_under_load() {
         let target = if source == step.target.as_str() { &step.source } else { &step.target };
         step.servers.command(&json!({"do": "migrate_slots", "slots": [slot], "source": source, "target": target}));
     }
-    traffics.iter().for_each(|traffic| traffic.flow(&io, 20));
+    for traffic in &traffics {
+        traffic.flow(&io, 20);
+    }
 
     for traffic in traffics {
         assert_each_ran_once(&traffic.stop(&io));

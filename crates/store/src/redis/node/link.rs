@@ -115,7 +115,7 @@ impl<'a> Link<'a> {
         }
         self.accept();
         if let Poll::Ready(Err(error)) = self.write(context) {
-            return Poll::Ready(End::Broken(StoreError::unavailable(format!("the connection broke: {error}"))));
+            return Poll::Ready(End::Broken(broken(&error)));
         }
         if self.is_stalled(context) {
             let why = format!("no answer within {:?}; the connection was given up", self.stall_limit);
@@ -171,12 +171,13 @@ impl<'a> Link<'a> {
             let mut space = ReadBuf::new(self.parser.space());
             match Pin::new(&mut self.stream).poll_read(context, &mut space) {
                 Poll::Pending => return Ok(()),
-                Poll::Ready(Err(error)) => return Err(StoreError::unavailable(format!("the connection broke: {error}"))),
+                Poll::Ready(Err(error)) if error.kind() == io::ErrorKind::UnexpectedEof => return Err(hung_up()),
+                Poll::Ready(Err(error)) => return Err(broken(&error)),
                 Poll::Ready(Ok(())) => {}
             }
             let length = space.filled().len();
             if length == 0 {
-                return Err(StoreError::unavailable("the server closed the connection"));
+                return Err(hung_up());
             }
             self.parser.filled(length);
             while let Some(value) = self.parser.next_value().map_err(|error| greet::strange(error, self.parser.rest()))? {
@@ -219,4 +220,12 @@ impl<'a> Link<'a> {
             self.is_armed = true;
         }
     }
+}
+
+fn broken(error: &io::Error) -> StoreError {
+    StoreError::unavailable(format!("the connection broke: {error}"))
+}
+
+fn hung_up() -> StoreError {
+    StoreError::unavailable("the server closed the connection")
 }

@@ -8,10 +8,10 @@ use tokio::task::JoinSet;
 use super::follow::Scout;
 use super::pace::random;
 use super::shared::{Shared, is_up};
-use super::single::is_a_sentinel;
+use super::single::{is_a_sentinel, mode};
 use super::slot_map::{Names, Range, ranges};
 use super::view::View;
-use crate::redis::node::{Mode, Node, NodeState};
+use crate::redis::node::{CallError, Mode, Node};
 use crate::redis::resp::{Command, Value, store_error};
 use crate::redis::url::Address;
 use crate::store::StoreError;
@@ -99,7 +99,7 @@ async fn ask(node: &Node) -> Result<Map, StoreError> {
     let info = Command::new(&[b"CLUSTER", b"INFO"]);
     let (slots, info) = tokio::join!(node.call(slots, false), node.call(info, false));
     let asked = node.address().clone();
-    let slots = match slots.map_err(crate::redis::node::CallError::into_store_error)? {
+    let slots = match slots.map_err(CallError::into_store_error)? {
         Value::Error(text) => return Err(refusal(node, &text)),
         slots => slots,
     };
@@ -124,11 +124,7 @@ fn contains(text: &[u8], part: &[u8]) -> bool {
 /// Why a server does not know any slots.
 fn refusal(node: &Node, text: &str) -> StoreError {
     let address = node.address();
-    let mode = match node.state() {
-        NodeState::Up { server, .. } => server.mode,
-        NodeState::Connecting | NodeState::Down { .. } => None,
-    };
-    match mode {
+    match mode(&node.state()) {
         Some(Mode::Sentinel) => is_a_sentinel(address),
         Some(Mode::Standalone) => is_no_cluster(address),
         Some(Mode::Cluster) | None if text.contains("cluster support disabled") => is_no_cluster(address),

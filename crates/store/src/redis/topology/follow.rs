@@ -28,20 +28,20 @@ pub(super) trait Scout {
 pub(super) async fn follow(shared: Arc<Shared>, mut scout: impl Scout) {
     let mut pauses = Pauses::up_to(PAUSE_MAX);
     let mut alert_rounds = 0_u32;
-    let changes = shared.changes();
-    let mut version = *changes.borrow();
     loop {
-        scout.look(&shared).await;
-        let version_now = *changes.borrow();
-        if std::mem::replace(&mut version, version_now) != version_now {
-            pauses.reset();
+        // News are few, and worth a look at once: one that is under way may be waiting for a server that is no primary any more.
+        tokio::select! {
+            () = look_and_rest(&shared, &mut scout, &mut pauses) => {}
+            () = shared.news.notified() => {
+                alert_rounds = ALERT_ROUNDS;
+                continue;
+            }
         }
-        // However many callers doubt meanwhile, one look answers them all.
-        tokio::time::sleep(pauses.next()).await;
         let mut losses = losses(&shared);
         let is_calm = alert_rounds == 0 && is_whole(&shared);
         tokio::select! {
             () = shared.doubt.notified() => alert_rounds = ALERT_ROUNDS,
+            () = shared.news.notified() => alert_rounds = ALERT_ROUNDS,
             Some(_) = losses.join_next() => {}
             () = tokio::time::sleep(jittered(if is_calm { CALM } else { ALERT })) => {
                 alert_rounds = alert_rounds.saturating_sub(1);
@@ -49,6 +49,16 @@ pub(super) async fn follow(shared: Arc<Shared>, mut scout: impl Scout) {
             }
         }
     }
+}
+
+async fn look_and_rest(shared: &Arc<Shared>, scout: &mut impl Scout, pauses: &mut Pauses) {
+    let changes = shared.changes();
+    scout.look(shared).await;
+    if changes.has_changed().unwrap_or(false) {
+        pauses.reset();
+    }
+    // However many callers doubt meanwhile, one look answers them all.
+    tokio::time::sleep(pauses.next()).await;
 }
 
 /// Whether every slot has a primary that is connected.

@@ -31,6 +31,8 @@ pub(super) struct Shared {
     nodes: Mutex<HashMap<Address, Pooled>>,
     /// Rung when what is known may be wrong.
     pub(super) doubt: Notify,
+    /// Rung when somebody who must know says that a primary has changed.
+    pub(super) news: Notify,
     /// Counts the changes of primaries.
     version: watch::Sender<u64>,
     /// Whether the first attempt to learn the primaries is over.
@@ -56,6 +58,7 @@ impl Shared {
             view: RwLock::new(Arc::new(View::none(StoreError::unavailable("the servers are not known yet")))),
             nodes: Mutex::default(),
             doubt: Notify::new(),
+            news: Notify::new(),
             version: watch::Sender::new(0),
             is_settled: watch::Sender::new(false),
             is_closed: AtomicBool::new(false),

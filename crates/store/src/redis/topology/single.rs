@@ -13,20 +13,26 @@ pub(super) async fn follow(shared: Arc<Shared>, address: Address) {
     let node = shared.node(&address);
     let mut state = node.watch();
     loop {
-        let mode = match &*state.borrow_and_update() {
-            NodeState::Up { server, .. } => server.mode,
-            // Whatever is there next may be the right one.
-            NodeState::Connecting | NodeState::Down { .. } => None,
-        };
-        shared.publish(match mode {
-            Some(Mode::Cluster) => View::none(is_a_cluster(&address)),
-            Some(Mode::Sentinel) => View::none(is_a_sentinel(&address)),
-            Some(Mode::Standalone) | None => View::one(shared.primary(node.clone())),
-        });
+        let now = state.borrow_and_update().clone();
+        match mode(&now) {
+            Some(Mode::Cluster) => shared.publish(View::none(is_a_cluster(&address))),
+            Some(Mode::Sentinel) => shared.publish(View::none(is_a_sentinel(&address))),
+            // The first calls wait until it is known what the server is: one that is a sentinel would not understand them.
+            None if now == NodeState::Connecting => {}
+            Some(Mode::Standalone) | None => shared.publish(View::one(shared.primary(node.clone()))),
+        }
         if state.changed().await.is_err() {
             return;
         }
         shared.warnings.lock().clear();
+    }
+}
+
+/// The kind of server, if there is one and it says so.
+pub(super) fn mode(state: &NodeState) -> Option<Mode> {
+    match state {
+        NodeState::Up { server, .. } => server.mode,
+        NodeState::Connecting | NodeState::Down { .. } => None,
     }
 }
 

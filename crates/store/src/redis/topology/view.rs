@@ -130,3 +130,64 @@ impl View {
         self.owner(slot).map_or(ShardId::UNKNOWN, |primary| primary.shard)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::endpoint::Endpoint;
+    use super::super::health::Kind;
+    use super::super::shared::Shared;
+    use super::*;
+    use crate::redis::url::Address;
+
+    fn range(first: u16, last: u16) -> Range {
+        Range { first, last, primary: Endpoint { host: None, port: 1 } }
+    }
+
+    fn slot(number: u16) -> Slot {
+        Slot::new(number).unwrap()
+    }
+
+    /// Primaries on ports where nobody listens: what serves what does not depend on connections.
+    fn primaries() -> (tokio::runtime::Runtime, Primary, Primary) {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let shared = Shared::new(Kind::Cluster, Arc::default(), runtime.handle().clone());
+        let primary = |port| shared.primary(shared.node(&Address::tcp("127.0.0.1", port)));
+        let (one, two) = (primary(1), primary(2));
+        (runtime, one, two)
+    }
+
+    #[test]
+    fn a_slot_has_the_last_primary_that_a_map_names_or_none() {
+        let (_runtime, one, two) = primaries();
+
+        let view = View::spread(vec![(range(0, 99), one.clone()), (range(50, 149), two.clone()), (range(200, 200), one.clone())]);
+
+        let shards = [0, 49, 50, 149, 150, 200].map(|number| view.shard(slot(number)));
+        assert_eq!(shards, [one.shard, one.shard, two.shard, two.shard, ShardId::UNKNOWN, one.shard]);
+        assert_eq!(view.slot_counts(), [51, 100]);
+        assert_eq!(view.slots_lacking(), SLOTS - 151);
+        assert!(matches!(view.owner(slot(150)), Err(StoreError::Refused { why }) if why.starts_with("CLUSTERDOWN")));
+    }
+
+    #[test]
+    fn what_is_learned_of_one_slot_leaves_the_others() {
+        let (_runtime, one, two) = primaries();
+        let before = View::spread(vec![(range(0, 99), one.clone())]);
+
+        let after = before.with_owner(slot(7), two.clone());
+
+        assert!(!after.agrees_with(&before));
+        assert_eq!((after.shard(slot(6)), after.shard(slot(7)), before.shard(slot(7))), (one.shard, two.shard, one.shard));
+        assert!(after.with_owner(slot(7), one).agrees_with(&before));
+    }
+
+    #[test]
+    fn one_primary_serves_everything() {
+        let (_runtime, one, _) = primaries();
+
+        let view = View::one(one.clone());
+
+        assert_eq!((view.shard(Slot::ZERO), view.shard(slot(SLOTS - 1))), (one.shard, one.shard));
+        assert_eq!((view.slots_lacking(), view.trouble()), (0, None));
+    }
+}

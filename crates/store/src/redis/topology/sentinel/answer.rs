@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use crate::redis::node::{CallError, Mode, Node, NodeState};
+use crate::redis::node::{CallError, Mode, Node};
 use crate::redis::resp::{Command, Value, store_error};
 use crate::redis::topology::endpoint::Endpoint;
-use crate::redis::topology::single::is_a_cluster;
+use crate::redis::topology::single::{is_a_cluster, mode};
 use crate::redis::url::Address;
 use crate::store::StoreError;
 
@@ -90,11 +90,7 @@ async fn unknown_name(node: &Node, name: &str) -> StoreError {
 /// Why a server does not answer as a sentinel does.
 fn refusal(node: &Node, text: &str) -> StoreError {
     let address = node.address();
-    let mode = match node.state() {
-        NodeState::Up { server, .. } => server.mode,
-        NodeState::Connecting | NodeState::Down { .. } => None,
-    };
-    match mode {
+    match mode(&node.state()) {
         Some(Mode::Cluster) => is_a_cluster(address),
         Some(Mode::Standalone) => is_no_sentinel(address),
         None if text.starts_with("ERR unknown command") => is_no_sentinel(address),

@@ -43,6 +43,6 @@ async fn listen(node: Arc<Node>, shared: Arc<Shared>) {
         if state.wait_for(|state| *state != up).await.is_err() {
             return;
         }
-        shared.doubt.notify_one();
+        shared.news.notify_one();
     }
 }
