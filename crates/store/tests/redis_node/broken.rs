@@ -154,7 +154,7 @@ async fn asking_for_another_connection_ends_a_pause() {
     let node = start(&Address::Unix(path.clone()), Login::default());
     down(&node).await;
     // Pauses are long by now.
-    tokio::time::sleep(Duration::from_millis(1_000)).await;
+    tokio::time::sleep(Duration::from_secs(1)).await;
     let listener = listen_at(&path);
 
     let begin = Instant::now();
