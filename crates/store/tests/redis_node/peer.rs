@@ -1,6 +1,6 @@
 //! A server that does what a test tells it, and what tests ask of a node.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -100,15 +100,27 @@ impl<S: AsyncReadExt + AsyncWriteExt + Unpin> Guest<S> {
     }
 }
 
-/// A server at a path that exists only while it runs.
-pub(crate) fn listen_at(path: &Path) -> UnixListener {
-    let _ = std::fs::remove_file(path);
-    UnixListener::bind(path).unwrap()
+/// A path for a socket that no other test uses. Nothing is there at first.
+pub(crate) struct SocketPath(PathBuf);
+
+impl SocketPath {
+    pub(crate) fn new(test: &str) -> Self {
+        Self(std::env::temp_dir().join(format!("tidegate-{}-{test}.sock", std::process::id())))
+    }
+
+    pub(crate) fn address(&self) -> Address {
+        Address::Unix(self.0.clone())
+    }
+
+    pub(crate) fn listen(&self) -> UnixListener {
+        UnixListener::bind(&self.0).unwrap()
+    }
 }
 
-/// A path for a socket that no other test uses.
-pub(crate) fn socket_path(test: &str) -> PathBuf {
-    std::env::temp_dir().join(format!("tidegate-{}-{test}.sock", std::process::id()))
+impl Drop for SocketPath {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.0);
+    }
 }
 
 pub(crate) fn start(address: &Address, login: Login) -> Arc<Node> {

@@ -10,10 +10,12 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::sync::oneshot;
 use tokio::time::{Instant, Sleep};
 
+use super::life::at;
 use super::queue::{Answer, Order, Queue, Queued, closed};
 use super::stream::Stream;
 use super::{CallError, greet};
 use crate::redis::resp::{Parser, Value};
+use crate::redis::url::Address;
 use crate::store::StoreError;
 
 /// `ASKING`, encoded.
@@ -87,12 +89,15 @@ impl<'a> Link<'a> {
     }
 
     /// Works until the connection ends. Every call that was taken is answered then.
-    pub(super) async fn run(mut self) -> End {
-        let end = std::future::poll_fn(|context| self.poll(context)).await;
+    pub(super) async fn run(mut self, address: &Address) -> End {
+        let end = match std::future::poll_fn(|context| self.poll(context)).await {
+            End::Broken(why) => End::Broken(at(address, why)),
+            end @ End::Ordered(_) => end,
+        };
         let why = match &end {
             End::Broken(why) => why.clone(),
             End::Ordered(Order::Close) => closed(),
-            End::Ordered(Order::Reconnect) => StoreError::unavailable("another connection was asked for"),
+            End::Ordered(Order::Reconnect) => at(address, another()),
         };
         for call in self.in_flight.drain(..) {
             let error = if call.begin < self.written { CallError::Lost } else { CallError::NotSent };
@@ -228,4 +233,9 @@ fn broken(error: &io::Error) -> StoreError {
 
 fn hung_up() -> StoreError {
     StoreError::unavailable("the server closed the connection")
+}
+
+/// What calls get whose connection is given up for another.
+pub(super) fn another() -> StoreError {
+    StoreError::unavailable("another connection was asked for")
 }
