@@ -38,7 +38,6 @@ pub struct Meter {
     kernel: Kernel,
     min_interval: Ticks,
     capacity: Option<u64>,
-    fingerprint: u64,
     tick: Tick,
 }
 
