@@ -39,6 +39,7 @@ pub struct Meter {
     min_interval: Ticks,
     capacity: Option<u64>,
     tick: Tick,
+    fingerprint: u64,
 }
 
 /// Whether a request fits, before it is charged.
