@@ -222,6 +222,7 @@ impl Ready {
         }));
         waiting.take_within(budget).unwrap_or_else(|| {
             watch.tell(monotonic_ns(), Outcome::Failed);
+            parts.store.topology().suspect();
             Err(StoreError::Timeout)
         })
     }
@@ -242,6 +243,7 @@ impl Ready {
                 return deliver(reply.and_then(verdict));
             }
             call.watch.tell(monotonic_ns(), Outcome::Failed);
+            parts.store.topology().suspect();
             deliver(Err(StoreError::Timeout));
             let reply = answer.await;
             parts.take_in_late(&call, &reply);

@@ -11,7 +11,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use parking_lot::RwLock;
+use parking_lot::{Mutex, RwLock};
 use smallvec::SmallVec;
 use tidegate_core::algorithm::Receipt;
 use tidegate_core::decision::{Status, Statuses};
@@ -20,6 +20,7 @@ use tidegate_core::time::Ticks;
 use tidegate_store::clock::{Clock, SystemClock, monotonic_ns};
 use tidegate_store::digest::Digest;
 use tidegate_store::memory::MemoryStore;
+use tidegate_store::redis::io;
 use tidegate_store::store::{Charge, OwnedCharge, Part, Place, Store as _};
 
 use crate::decision::Origin;
@@ -80,7 +81,7 @@ impl Fallback {
         Self {
             counters: MemoryStore::new(Clock::System(SystemClock::new()), keys_max),
             shares: RwLock::default(),
-            instances: Instances::new(InstanceId(random_id().to_be_bytes()), instances_min),
+            instances: Instances::new(this_process(), instances_min),
             seen: Seen::default(),
             debts: Debts::new(DEBTS_MAX),
             heard_at: AtomicU64::new(0),
@@ -230,6 +231,20 @@ impl Fallback {
         }
         shares.insert(of, Arc::clone(&share));
         share
+    }
+}
+
+/// All limiters of a process are one instance: requests are spread over processes, not over limiters.
+fn this_process() -> InstanceId {
+    static KNOWN: Mutex<Option<(u64, InstanceId)>> = Mutex::new(None);
+    let mut known = KNOWN.lock();
+    match *known {
+        Some((forks, id)) if forks == io::forks() => id,
+        _ => {
+            let id = InstanceId(random_id().to_be_bytes());
+            *known = Some((io::forks(), id));
+            id
+        }
     }
 }
 

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 
 use tidegate_core::time::Ticks;
 
-use crate::clock::{ManualClock, SystemClock};
+use crate::clock::SystemClock;
 
 /// An estimate that every reply corrects.
 #[derive(Debug)]
@@ -15,7 +15,8 @@ pub(super) enum ServerClock {
     /// This process's clock, and what the server's is ahead of it.
     Estimated { own: SystemClock, ahead: AtomicI64 },
     /// The scripts of a test are told the time.
-    Told(ManualClock),
+    #[cfg(feature = "contract")]
+    Told(crate::clock::ManualClock),
 }
 
 impl ServerClock {
@@ -27,15 +28,19 @@ impl ServerClock {
     pub(super) fn now(&self) -> Ticks {
         match self {
             Self::Estimated { own, ahead } => own.now().saturating_add_signed(ahead.load(Ordering::Relaxed)),
+            #[cfg(feature = "contract")]
             Self::Told(clock) => clock.now(),
         }
     }
 
     /// Learns from a reply that was made at this instant of the server's clock, a moment ago.
     pub(super) fn observe(&self, server_now: Ticks) {
-        if let Self::Estimated { own, ahead } = self {
-            let own = own.now();
-            ahead.store(server_now.cast_signed() - own.cast_signed(), Ordering::Relaxed);
+        match self {
+            Self::Estimated { own, ahead } => {
+                ahead.store(server_now.cast_signed() - own.now().cast_signed(), Ordering::Relaxed);
+            }
+            #[cfg(feature = "contract")]
+            Self::Told(_) => {}
         }
     }
 
@@ -43,6 +48,7 @@ impl ServerClock {
     pub(super) fn skew(&self) -> i64 {
         match self {
             Self::Estimated { ahead, .. } => ahead.load(Ordering::Relaxed),
+            #[cfg(feature = "contract")]
             Self::Told(_) => 0,
         }
     }
