@@ -14,6 +14,8 @@ from tidegate.testing import ManualClock
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+pytest_plugins = ["servers.fixtures"]
+
 
 class Eventually(Protocol):
     """

@@ -9,18 +9,37 @@ decision = limiter.check("user:42")
 ```
 """
 
+import os as _os
 import typing as _typing
 
 from tidegate import errors
-from tidegate._native import Decision, QuotaStatus, Stats, __version__
+from tidegate._options import StoreOptions
+from tidegate._native import Decision, QuotaStatus, Stats, __version__, forked
 from tidegate.decorator import limit
+from tidegate.health import Health, ShardHealth
 from tidegate.limiter import Limiter
 from tidegate.quota import Quota
 
 if _typing.TYPE_CHECKING:
     from tidegate.rule_limiter import RuleLimiter
 
-__all__ = ["Decision", "Limiter", "Quota", "QuotaStatus", "RuleLimiter", "Stats", "__version__", "errors", "limit"]
+__all__ = [
+    "Decision",
+    "Health",
+    "Limiter",
+    "Quota",
+    "QuotaStatus",
+    "RuleLimiter",
+    "ShardHealth",
+    "Stats",
+    "StoreOptions",
+    "__version__",
+    "errors",
+    "limit",
+]
+
+# A forked child has the memory of its parent's connections, and neither the thread nor the right to use them.
+_os.register_at_fork(after_in_child=forked)
 
 
 def __getattr__(name: str) -> object:

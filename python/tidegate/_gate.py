@@ -34,9 +34,21 @@ class Gate(Protocol):
         """
         ...
 
+    async def check_async(self, *, lease: str | None, max_delay: float | None) -> Decision:
+        """
+        As `check`, while other tasks run.
+        """
+        ...
+
     def peek(self) -> Decision:
         """
         Asks without taking.
+        """
+        ...
+
+    async def peek_async(self) -> Decision:
+        """
+        As `peek`, while other tasks run.
         """
         ...
 
@@ -49,6 +61,12 @@ class Gate(Protocol):
     def renew(self, decision: Decision) -> bool:
         """
         Extends the slots that a decision holds.
+        """
+        ...
+
+    async def renew_async(self, decision: Decision) -> bool:
+        """
+        As `renew`, while other tasks run.
         """
         ...
 
@@ -90,11 +108,23 @@ class KeyGate:
         """
         return self.limiter.check(self.key, self.cost, lease=lease, max_delay=max_delay)
 
+    async def check_async(self, *, lease: str | None, max_delay: float | None) -> Decision:
+        """
+        As `Gate.check_async`.
+        """
+        return await self.limiter.check_async(self.key, self.cost, lease=lease, max_delay=max_delay)
+
     def peek(self) -> Decision:
         """
         As `Gate.peek`.
         """
         return self.limiter.peek(self.key, self.cost)
+
+    async def peek_async(self) -> Decision:
+        """
+        As `Gate.peek_async`.
+        """
+        return await self.limiter.peek_async(self.key, self.cost)
 
     def refund(self, decision: Decision) -> None:
         """
@@ -107,6 +137,12 @@ class KeyGate:
         As `Gate.renew`.
         """
         return self.limiter.renew(self.key, decision)
+
+    async def renew_async(self, decision: Decision) -> bool:
+        """
+        As `Gate.renew_async`.
+        """
+        return await self.limiter.renew_async(self.key, decision)
 
     def release(self, decision: Decision) -> None:
         """
@@ -146,11 +182,23 @@ class RequestGate:
         """
         return self.limiter.check(self.attributes, self.cost, lease=lease, max_delay=max_delay)
 
+    async def check_async(self, *, lease: str | None, max_delay: float | None) -> Decision:
+        """
+        As `Gate.check_async`.
+        """
+        return await self.limiter.check_async(self.attributes, self.cost, lease=lease, max_delay=max_delay)
+
     def peek(self) -> Decision:
         """
         As `Gate.peek`.
         """
         return self.limiter.peek(self.attributes, self.cost)
+
+    async def peek_async(self) -> Decision:
+        """
+        As `Gate.peek_async`.
+        """
+        return await self.limiter.peek_async(self.attributes, self.cost)
 
     def refund(self, decision: Decision) -> None:
         """
@@ -163,6 +211,12 @@ class RequestGate:
         As `Gate.renew`.
         """
         return self.limiter.renew(decision)
+
+    async def renew_async(self, decision: Decision) -> bool:
+        """
+        As `Gate.renew_async`.
+        """
+        return await self.limiter.renew_async(decision)
 
     def release(self, decision: Decision) -> None:
         """

@@ -187,6 +187,9 @@ class Stats:
     def degraded(self) -> int:
         """Checks that were decided without the store (they are in `allowed` or `denied` as well)."""
     @property
+    def degraded_by(self) -> dict[str, int]:
+        """The same by reason, such as `store_timeout`."""
+    @property
     def keys(self) -> int:
         """States held now: one for each pair of quota and key that is not at full credit."""
     @property
@@ -202,13 +205,29 @@ class Stats:
     def generation(self) -> int:
         """The generation of the quotas in force."""
 
+@final
+class Mailbox:
+    """
+    Where one event loop finds the decisions that it waits for.
+    """
+
+    def __new__(cls) -> Self: ...
+    def fileno(self) -> int:
+        """What the event loop watches: readable when there is something to take."""
+    def take(self) -> list[tuple[int, Decision]]:
+        """All decisions that have come, each with its number."""
+
+def forked() -> None:
+    """To be called in a forked child before anything else: what reaches a shared store has to be made anew there."""
+
+
 class Engine:
     """
     Quotas and counters behind a `Limiter`.
 
     Args:
         quotas: One mapping of parameters for each quota, in the object form of `parse_quotas`.
-        options: `max_keys`, `clock`, `on_store_error`, `store`.
+        options: `store`, `on_store_error`, `max_keys`, and `clock` for the memory store; `budget_ns`, `secret` and `deny_cache` for shared ones.
     """
 
     def __new__(cls, quotas: list[Mapping[str, Any]], options: Mapping[str, Any]) -> Self: ...
@@ -228,6 +247,22 @@ class Engine:
         Raises:
             UsageError: The key is empty or no text, or the cost is no whole number from 0 to 2**53.
         """
+    def begin_async(
+        self,
+        mailbox: Mailbox,
+        name: str,
+        key: str | bytes,
+        cost: int | None = None,
+        *,
+        lease: str | None = None,
+        max_delay: float | None = None,
+    ) -> Decision | int:
+        """Begins what `check`, `peek` or `debit` do, by name: the decision, or the number under which it will be in the mailbox."""
+    def shared_health(self) -> dict[str, Any] | None:
+        """How a shared store is doing, as plain values; `None` for the memory store."""
+    @property
+    def is_shared(self) -> bool:
+        """Whether other processes share the store, so that decisions take time."""
     def allow(self, key: str | bytes, cost: int = 1) -> bool:
         """
         The fast path of `check`: takes the same, and answers only whether it did.
@@ -338,6 +373,22 @@ class RuleEngine:
         Returns:
             The decision; a request to which no rule applies is allowed.
         """
+    def begin_async(
+        self,
+        mailbox: Mailbox,
+        name: str,
+        attributes: _Attributes,
+        cost: int | None = None,
+        *,
+        lease: str | None = None,
+        max_delay: float | None = None,
+    ) -> Decision | int:
+        """Begins what `check`, `peek` or `debit` do, by name: the decision, or the number under which it will be in the mailbox."""
+    def shared_health(self) -> dict[str, Any] | None:
+        """How a shared store is doing, as plain values; `None` for the memory store."""
+    @property
+    def is_shared(self) -> bool:
+        """Whether other processes share the store, so that decisions take time."""
     def allow(self, attributes: _Attributes, cost: int | None = None) -> bool:
         """The fast path of `check`: takes the same, and answers only whether it did."""
     def peek(self, attributes: _Attributes, cost: int | None = None) -> Decision:

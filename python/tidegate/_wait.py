@@ -1,14 +1,14 @@
 """
 Waiting until admitted: one implementation for callers that block and for callers that await.
 
-`steps` is the implementation. It decides, and yields how long to sleep; `run` and `run_async` only sleep, each in its own way.
+`steps` is the implementation. It yields how long to sleep and what to ask; `run` and `run_async` only sleep and ask, each in its own way.
 """
 
 from __future__ import annotations
 
 from contextlib import closing, suppress
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal
 
 from tidegate._sleep import now_ns, sleep, sleep_async
 from tidegate.errors import Denied, UsageError
@@ -20,13 +20,39 @@ if TYPE_CHECKING:
     from tidegate._gate import Gate
     from tidegate.testing import ManualClock
 
-    Steps = Generator[int, None, Decision]
+    Steps = Generator[int | "Call", Any, Decision]
 
 # Slots come free when their holders finish, which nobody can foresee: ask again soon at first, then at most twenty times a second.
 POLL_MIN_NS = 1_000_000
 POLL_MAX_NS = 50_000_000
 # Three hundred years, in seconds.
 TIMEOUT_MAX = 10**10
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """
+    Something to ask the gate.
+
+    Args:
+        name: Which of its methods.
+        arguments: With what.
+    """
+
+    name: Literal["check", "peek", "renew"]
+    arguments: dict[str, Any] = field(default_factory=dict)
+
+    def run(self, gate: Gate) -> Any:  # noqa: ANN401  # what the method answers
+        """
+        Asks, and waits.
+        """
+        return getattr(gate, self.name)(**self.arguments)
+
+    async def run_async(self, gate: Gate) -> Any:  # noqa: ANN401  # what the method answers
+        """
+        Asks, while other tasks run.
+        """
+        return await getattr(gate, f"{self.name}_async")(**self.arguments)
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,10 +150,12 @@ def run(ask: Ask) -> Decision:
         The decision that admitted it, or the last denial.
     """
     clock = ask.gate.clock
-    with closing(steps(ask, clock)) as pauses:
+    with closing(steps(ask, clock)) as script:
+        answer = None
         try:
             while True:
-                sleep(next(pauses), clock)
+                step = script.send(answer)
+                answer = step.run(ask.gate) if isinstance(step, Call) else sleep(step, clock)
         except StopIteration as end:
             decision: Decision = end.value
             return decision
@@ -144,10 +172,12 @@ async def run_async(ask: Ask) -> Decision:
         The decision that admitted it, or the last denial.
     """
     clock = ask.gate.clock
-    with closing(steps(ask, clock)) as pauses:
+    with closing(steps(ask, clock)) as script:
+        answer = None
         try:
             while True:
-                await sleep_async(next(pauses), clock)
+                step = script.send(answer)
+                answer = await (step.run_async(ask.gate) if isinstance(step, Call) else sleep_async(step, clock))
         except StopIteration as end:
             decision: Decision = end.value
             return decision
@@ -164,7 +194,7 @@ def steps(ask: Ask, clock: ManualClock | None) -> Steps:
         clock: The limiter's clock, if it has one of its own.
 
     Yields:
-        How long to sleep before the next step, in nanoseconds.
+        How long to sleep before the next step, in nanoseconds; or what to ask, for an answer.
 
     Returns:
         The decision that admitted it, or the last denial.
@@ -174,7 +204,7 @@ def steps(ask: Ask, clock: ManualClock | None) -> Steps:
     while True:
         left_ns = None if deadline_ns is None else max(0, deadline_ns - now_ns(clock))
         max_delay = None if left_ns is None else left_ns / 1e9
-        decision = ask.gate.check(lease=ask.lease, max_delay=max_delay)
+        decision = yield Call("check", {"lease": ask.lease, "max_delay": max_delay})
         if decision.allowed:
             yield from _delay(ask, decision)
             return decision
@@ -184,14 +214,14 @@ def steps(ask: Ask, clock: ManualClock | None) -> Steps:
         if decision.retry_is_hint:
             wait_ns = min(wait_ns, poll_ns) if left_ns is None else min(wait_ns, poll_ns, left_ns)
             poll_ns = min(2 * poll_ns, POLL_MAX_NS)
-        elif left_ns is not None and (wait_ns > left_ns or ask.gate.peek().allowed):
+        elif left_ns is not None and (wait_ns > left_ns or (yield Call("peek")).allowed):
             # Waiting would be in vain. Either the wait is exact and ends after the deadline; or there is a place in a queue that starts
             # after it, and while the queue drains the deadline comes nearer just as fast.
             return decision
         yield wait_ns
 
 
-def _delay(ask: Ask, decision: Decision) -> Generator[int]:
+def _delay(ask: Ask, decision: Decision) -> Generator[int | Call, Any]:
     """
     Waits for the start that a `leaky_bucket` assigned, or gives it back when the caller is gone.
     """
@@ -203,7 +233,7 @@ def _delay(ask: Ask, decision: Decision) -> Generator[int]:
             yield pause_ns
             delay_ns -= pause_ns
             if decision.lease is not None:
-                ask.gate.renew(decision)
+                yield Call("renew", {"decision": decision})
     except BaseException:
         _give_back(ask, decision)
         raise

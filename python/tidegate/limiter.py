@@ -10,17 +10,19 @@ from typing import TYPE_CHECKING, Literal, Self
 
 from tidegate._gate import KeyGate
 from tidegate._native import Engine
-from tidegate._options import engine_options
+from tidegate._mail import decide, without_waiting
+from tidegate._options import StoreOptions, engine_options
 from tidegate._wait import Ask, run, run_async, timeout_to_ns
 from tidegate.decorator import decorate
 from tidegate.errors import Denied
+from tidegate.health import Health
 from tidegate.quota import parameters, quotas_of
 from tidegate.slot import Slot, require_slots
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from types import TracebackType
-    from typing import ParamSpec, TypeVar
+    from typing import ParamSpec, TypeVar, Unpack
 
     from tidegate._native import Decision, ManualClock
     from tidegate.decorator import Cost, Key, Limited
@@ -37,8 +39,8 @@ class Limiter(Engine):
     Decides for each key whether it may pass.
 
     `check`, `allow`, `peek`, `refund`, `debit`, `settle`, `renew`, `release`, `reset`, `stats` and `close` are compiled; this class adds
-    what is not called a million times a second. A limiter may be used by any number of threads and tasks at once. A forked child has a copy
-    of its own, with the counters as they were.
+    what is not called a million times a second. A limiter may be used by any number of threads and tasks at once. With `memory://` a
+    forked child has a copy of its own, with the counters as they were; on a shared store it makes a connection of its own.
 
     ```python
     limiter = Limiter("10/second, 200/minute")
@@ -50,10 +52,7 @@ class Limiter(Engine):
     Args:
         quotas: What is allowed: a text such as `10/second, 200/minute`, a `Quota`, a mapping with its parameters, or a sequence of these.
             A request must fit into all of them, and is charged to all of them or to none.
-        store: Where the counters live. This version knows `memory://`: in this process.
-        max_keys: The most states that are held; when it is reached, those nearest to full credit go first.
-        clock: A clock of your own, for tests.
-        on_store_error: What to answer when the store cannot: `deny` or `allow`.
+        options: Where the counters live (`store="redis://localhost"`), and what to do when that cannot answer: see `StoreOptions`.
 
     Raises:
         QuotaError: A quota is wrong.
@@ -69,31 +68,24 @@ class Limiter(Engine):
     def __new__(
         cls,
         quotas: Quotas,
-        *,
-        store: str = "memory://",
-        max_keys: int = 10_000_000,
-        clock: ManualClock | None = None,
-        on_store_error: Literal["deny", "allow"] = "deny",
+        **options: Unpack[StoreOptions],
     ) -> Self:
         """
         Builds the limiter; see the class.
         """
-        options = engine_options(store=store, max_keys=max_keys, clock=clock, on_store_error=on_store_error)
+        checked = engine_options(**options)
         found = quotas_of(quotas)
-        self = super().__new__(cls, [parameters(quota) for quota in found], options)
-        self._clock, self._quotas = clock, found
+        self = super().__new__(cls, [parameters(quota) for quota in found], checked)
+        self._clock, self._quotas = options.get("clock"), found
         return self
 
     @staticmethod
-    def from_rules(  # noqa: PLR0913  # all but the first are named at the call
+    def from_rules(
         source: str | os.PathLike[str] | RuleSet,
         *,
-        store: str = "memory://",
-        max_keys: int = 10_000_000,
-        clock: ManualClock | None = None,
-        on_store_error: Literal["deny", "allow"] = "deny",
         watch: bool = False,
         merge_domains: bool = False,
+        **options: Unpack[StoreOptions],
     ) -> RuleLimiter:
         """
         Makes a limiter that decides by rules on whole requests.
@@ -105,12 +97,9 @@ class Limiter(Engine):
 
         Args:
             source: A rule file, a directory of them, or a rule set that was loaded before.
-            store: As for the class.
-            max_keys: As for the class.
-            clock: As for the class.
-            on_store_error: As for the class; a rule can say otherwise.
             watch: Whether changes of the files come into force by themselves.
             merge_domains: Whether several files of the reference rate limit service may have one domain.
+            options: As for the class.
 
         Returns:
             The limiter.
@@ -118,17 +107,9 @@ class Limiter(Engine):
         Raises:
             RuleError: The rules are wrong, with all problems that were found.
         """
-        from tidegate.rule_limiter import RuleLimiter  # noqa: PLC0415  # needs pydantic and a YAML parser, which keys do not
+        from tidegate.rule_limiter import RuleLimiter  # noqa: PLC0415  # needs a YAML parser, which keys do not
 
-        return RuleLimiter(
-            source,
-            store=store,
-            max_keys=max_keys,
-            clock=clock,
-            on_store_error=on_store_error,
-            watch=watch,
-            merge_domains=merge_domains,
-        )
+        return RuleLimiter(source, watch=watch, merge_domains=merge_domains, **options)
 
     @property
     def quotas(self) -> tuple[Quota, ...]:
@@ -253,69 +234,83 @@ class Limiter(Engine):
 
     async def check_async(self, key: str | bytes, cost: int = 1, *, lease: str | None = None, max_delay: float | None = None) -> Decision:
         """
-        As `check`. The memory store never blocks, so this one only fits where an awaitable is wanted.
+        As `check`. Other tasks run while a shared store is asked, and checks of many tasks travel together.
         """
-        return self.check(key, cost, lease=lease, max_delay=max_delay)
+        if not self.is_shared:
+            return self.check(key, cost, lease=lease, max_delay=max_delay)
+        return await decide(self, "check", key, cost, lease=lease, max_delay=max_delay)
 
     async def check_or_raise_async(self, key: str | bytes, cost: int = 1, *, lease: str | None = None) -> Decision:
         """
         As `check_or_raise`.
         """
-        return self.check_or_raise(key, cost, lease=lease)
+        decision = await self.check_async(key, cost, lease=lease)
+        if not decision.allowed:
+            raise Denied(decision)
+        return decision
 
     async def allow_async(self, key: str | bytes, cost: int = 1) -> bool:
         """
         As `allow`.
         """
-        return self.allow(key, cost)
+        return self.allow(key, cost) if not self.is_shared else (await decide(self, "check", key, cost)).allowed
 
     async def peek_async(self, key: str | bytes, cost: int = 1) -> Decision:
         """
         As `peek`.
         """
-        return self.peek(key, cost)
+        return self.peek(key, cost) if not self.is_shared else await decide(self, "peek", key, cost)
 
     async def refund_async(self, key: str | bytes, decision: Decision, cost: int | None = None) -> int:
         """
         As `refund`.
         """
-        return self.refund(key, decision, cost)
+        return await without_waiting(self, self.refund, key, decision, cost)
 
     async def debit_async(self, key: str | bytes, cost: int) -> Decision:
         """
         As `debit`.
         """
-        return self.debit(key, cost)
+        return self.debit(key, cost) if not self.is_shared else await decide(self, "debit", key, cost)
 
     async def reserve_async(self, key: str | bytes, cost: int) -> Decision:
         """
         As `reserve`.
         """
-        return self.reserve(key, cost)
+        return await self.check_async(key, cost)
 
     async def settle_async(self, key: str | bytes, decision: Decision, cost: int) -> Decision:
         """
         As `settle`.
         """
-        return self.settle(key, decision, cost)
+        return await without_waiting(self, self.settle, key, decision, cost)
 
     async def renew_async(self, key: str | bytes, lease: str | Decision) -> bool:
         """
         As `renew`.
         """
-        return self.renew(key, lease)
+        return await without_waiting(self, self.renew, key, lease)
 
     async def release_async(self, key: str | bytes, lease: str | Decision) -> bool:
         """
         As `release`.
         """
-        return self.release(key, lease)
+        return await without_waiting(self, self.release, key, lease)
 
     async def reset_async(self, key: str | bytes) -> bool:
         """
         As `reset`.
         """
-        return self.reset(key)
+        return await without_waiting(self, self.reset, key)
+
+    def health(self) -> Health:
+        """
+        Tells how the store and the way to it are doing. Asks nobody: it is what is known already.
+
+        Returns:
+            The state of the store, its servers and the fallback.
+        """
+        return Health.of(self.shared_health(), self.stats())
 
     def __enter__(self) -> Self:
         return self

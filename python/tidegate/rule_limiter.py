@@ -11,14 +11,17 @@ from typing import TYPE_CHECKING, Literal, Self, TypeAlias
 from tidegate import rules
 from tidegate._gate import RequestGate
 from tidegate._native import RuleEngine
-from tidegate._options import engine_options
+from tidegate._mail import decide, without_waiting
+from tidegate._options import StoreOptions, engine_options
 from tidegate._wait import Ask, run, run_async, timeout_to_ns
 from tidegate.errors import Denied
+from tidegate.health import Health
 from tidegate.slot import Slot, require_slots
 
 if TYPE_CHECKING:
     import os
     from types import TracebackType
+    from typing import Unpack
 
     from tidegate._native import Decision, ManualClock
     from tidegate.rules import RuleSet
@@ -43,12 +46,9 @@ class RuleLimiter(RuleEngine):
 
     Args:
         source: A rule file, a directory of them, or a rule set that was loaded before.
-        store: As for `Limiter`.
-        max_keys: As for `Limiter`.
-        clock: As for `Limiter`.
-        on_store_error: As for `Limiter`; a rule can say otherwise.
         watch: Whether changes of the files come into force by themselves.
         merge_domains: Whether several files of the reference rate limit service may have one domain.
+        options: As for `Limiter`.
 
     Raises:
         RuleError: The rules are wrong, with all problems that were found.
@@ -64,24 +64,21 @@ class RuleLimiter(RuleEngine):
     _source: str | os.PathLike[str] | None
     _watcher: Watcher | None
 
-    def __new__(  # noqa: PLR0913  # all but the first are named at the call
+    def __new__(
         cls,
         source: str | os.PathLike[str] | RuleSet,
         *,
-        store: str = "memory://",
-        max_keys: int = 10_000_000,
-        clock: ManualClock | None = None,
-        on_store_error: Literal["deny", "allow"] = "deny",
         watch: bool = False,
         merge_domains: bool = False,
+        **options: Unpack[StoreOptions],
     ) -> Self:
         """
         Builds the limiter; see the class.
         """
-        options = engine_options(store=store, max_keys=max_keys, clock=clock, on_store_error=on_store_error)
+        checked = engine_options(**options)
         found = source if isinstance(source, rules.RuleSet) else rules.load(source, merge_domains=merge_domains)
-        self = super().__new__(cls, found.to_json(), options)
-        self._clock, self._rule_set, self._loading = clock, found, threading.Lock()
+        self = super().__new__(cls, found.to_json(), checked)
+        self._clock, self._rule_set, self._loading = options.get("clock"), found, threading.Lock()
         self._source = None if isinstance(source, rules.RuleSet) else source
         self._watcher = None
         if watch:
@@ -202,69 +199,83 @@ class RuleLimiter(RuleEngine):
         self, attributes: Attributes, cost: int | None = None, *, lease: str | None = None, max_delay: float | None = None
     ) -> Decision:
         """
-        As `check`. The memory store never blocks, so this one only fits where an awaitable is wanted.
+        As `check`. Other tasks run while a shared store is asked, and checks of many tasks travel together.
         """
-        return self.check(attributes, cost, lease=lease, max_delay=max_delay)
+        if not self.is_shared:
+            return self.check(attributes, cost, lease=lease, max_delay=max_delay)
+        return await decide(self, "check", attributes, cost, lease=lease, max_delay=max_delay)
 
     async def check_or_raise_async(self, attributes: Attributes, cost: int | None = None, *, lease: str | None = None) -> Decision:
         """
         As `check_or_raise`.
         """
-        return self.check_or_raise(attributes, cost, lease=lease)
+        decision = await self.check_async(attributes, cost, lease=lease)
+        if not decision.allowed:
+            raise Denied(decision)
+        return decision
 
     async def allow_async(self, attributes: Attributes, cost: int | None = None) -> bool:
         """
         As `allow`.
         """
-        return self.allow(attributes, cost)
+        return self.allow(attributes, cost) if not self.is_shared else (await decide(self, "check", attributes, cost)).allowed
 
     async def peek_async(self, attributes: Attributes, cost: int | None = None) -> Decision:
         """
         As `peek`.
         """
-        return self.peek(attributes, cost)
+        return self.peek(attributes, cost) if not self.is_shared else await decide(self, "peek", attributes, cost)
 
     async def debit_async(self, attributes: Attributes, cost: int) -> Decision:
         """
         As `debit`.
         """
-        return self.debit(attributes, cost)
+        return self.debit(attributes, cost) if not self.is_shared else await decide(self, "debit", attributes, cost)
 
     async def reserve_async(self, attributes: Attributes, cost: int) -> Decision:
         """
         As `reserve`.
         """
-        return self.reserve(attributes, cost)
+        return await self.check_async(attributes, cost)
 
     async def refund_async(self, decision: Decision, cost: int | None = None) -> int:
         """
         As `refund`.
         """
-        return self.refund(decision, cost)
+        return await without_waiting(self, self.refund, decision, cost)
 
     async def settle_async(self, decision: Decision, cost: int) -> Decision:
         """
         As `settle`.
         """
-        return self.settle(decision, cost)
+        return await without_waiting(self, self.settle, decision, cost)
 
     async def renew_async(self, decision: Decision) -> bool:
         """
         As `renew`.
         """
-        return self.renew(decision)
+        return await without_waiting(self, self.renew, decision)
 
     async def release_async(self, decision: Decision) -> bool:
         """
         As `release`.
         """
-        return self.release(decision)
+        return await without_waiting(self, self.release, decision)
 
     async def reset_async(self, attributes: Attributes) -> bool:
         """
         As `reset`.
         """
-        return self.reset(attributes)
+        return await without_waiting(self, self.reset, attributes)
+
+    def health(self) -> Health:
+        """
+        Tells how the store and the way to it are doing. Asks nobody: it is what is known already.
+
+        Returns:
+            The state of the store, its servers and the fallback.
+        """
+        return Health.of(self.shared_health(), self.stats())
 
     def close(self) -> None:
         """

@@ -12,10 +12,12 @@ Each runs on a free port of loopback, needs neither root nor the internet, and e
 """
 
 from .binaries import NAMES, Binary, Missing, available
+from .cluster import Cluster
 from .fakes import Fake
 from .faults import Proxy
 from .node import StartFailed
 from .resp import Login, Reply, ServerError
+from .sentinel import Sentinel
 from .single import Single
 from .tls import Certificates, certificates
 
@@ -23,11 +25,13 @@ __all__ = [
     "NAMES",
     "Binary",
     "Certificates",
+    "Cluster",
     "Fake",
     "Login",
     "Missing",
     "Proxy",
     "Reply",
+    "Sentinel",
     "ServerError",
     "Single",
     "StartFailed",

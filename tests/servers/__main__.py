@@ -1,8 +1,8 @@
 """
 Starts servers for a program in another language: `python -m tests.servers single`.
 
-The first line of the output describes them as JSON. Then every line of the input is an action (see `control`), answered by one line. All
-servers end when the input ends, also if the program was killed.
+The first line of the output describes them as JSON. Then every line of the input is an action (see `control` and `topologies`), answered by
+one line. All servers end when the input ends, also if the program was killed.
 """
 
 from __future__ import annotations
@@ -10,24 +10,28 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from dataclasses import asdict
 from typing import TYPE_CHECKING
 
-from .binaries import NAMES, Missing, available
-from .control import Control, Json
+from . import topologies
+from .binaries import NAMES, Missing
+from .cluster import Cluster
+from .sentinel import Sentinel
 from .single import Single
 
 if TYPE_CHECKING:
-    from .tls import Certificates
+    from .control import Control, Json, Request
 
 
 def main() -> int:
     """
     Serves until the input ends.
+
+    Returns:
+        The exit code: 2 if this machine has no such server.
     """
-    options = _options()
+    options = vars(_parser().parse_args())
     try:
-        control = _start(options)
+        control = _start(options.pop("kind"), options)
     except Missing as missing:
         _say({"missing": str(missing)})
         return 2
@@ -40,65 +44,47 @@ def main() -> int:
     return 0
 
 
-def _options() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="python -m tests.servers", description=__doc__)
+def _parser() -> argparse.ArgumentParser:
+    # What is not said is not passed on: the defaults are those of the classes.
+    parser = argparse.ArgumentParser(prog="python -m tests.servers", description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     kinds = parser.add_subparsers(dest="kind", required=True)
-    kinds.add_parser("nothing", help="no server: for fakes, and to list what is installed")
-    single = kinds.add_parser("single", help="one server")
-    for kind in (single,):
-        kind.add_argument("--server", choices=NAMES, default=NAMES[0])
+    kinds.add_parser("nothing", help="no server: for fakes, and to see what is installed")
+    single = kinds.add_parser("single", help="one server", argument_default=argparse.SUPPRESS)
+    sentinel = kinds.add_parser("sentinel", help="a primary, its replica and three sentinels", argument_default=argparse.SUPPRESS)
+    cluster = kinds.add_parser("cluster", help="three primaries and three replicas", argument_default=argparse.SUPPRESS)
+    for kind in (single, sentinel, cluster):
+        kind.add_argument("--server", choices=NAMES)
         kind.add_argument("--password")
         kind.add_argument("--tls", action="store_true")
-        kind.add_argument("--tls-auth-clients", action="store_true")
-        kind.add_argument("--config", action="append", default=[], metavar="LINE", help="one more line of configuration")
-    single.add_argument("--acl", action="append", default=[], metavar="USER", help="such as 'user limiter on >secret ~tg:* +@all'")
-    single.add_argument("--tls-host", action="append", metavar="NAME", help="a name in the certificate")
+        kind.add_argument("--tls-auth-clients", action="store_true", help="clients must show a certificate")
+        kind.add_argument("--config", action="append", metavar="LINE", help="one more line of configuration")
+    single.add_argument("--acl", action="append", metavar="LINE", help="such as 'user limiter on >secret ~tg:* +@all'")
+    single.add_argument("--tls-host", action="append", dest="tls_hosts", metavar="NAME", help="a name in the certificate")
     single.add_argument("--maxmemory")
-    single.add_argument("--maxmemory-policy", default="noeviction")
-    single.add_argument("--faketime", action="store_true")
-    return parser.parse_args()
+    single.add_argument("--maxmemory-policy")
+    single.add_argument("--faketime", action="store_true", help="the clock can be stepped")
+    sentinel.add_argument("--sentinel-user")
+    sentinel.add_argument("--sentinel-password")
+    sentinel.add_argument("--replicas", type=int)
+    sentinel.add_argument("--down-after-ms", type=int)
+    cluster.add_argument("--primaries", type=int)
+    cluster.add_argument("--replicas", type=int)
+    cluster.add_argument("--node-timeout-ms", type=int)
+    return parser
 
 
-def _start(options: argparse.Namespace) -> Control:
-    match options.kind:
+def _start(kind: str, options: Request) -> Control:
+    match kind:
         case "single":
-            return _single(options)
+            if hosts := options.pop("tls_hosts", None):
+                options["tls_hosts"] = tuple(hosts)
+            return topologies.control_single(Single(**options))
+        case "sentinel":
+            return topologies.control_sentinel(Sentinel(**options))
+        case "cluster":
+            return topologies.control_cluster(Cluster(**options))
         case _:
-            return Control(lambda: {"kind": "nothing", "url": "", "available": [binary.text for binary in available()]}, list)
-
-
-def _single(options: argparse.Namespace) -> Control:
-    server = Single(
-        server=options.server,
-        password=options.password,
-        acl=options.acl,
-        tls=options.tls,
-        tls_auth_clients=options.tls_auth_clients,
-        **({"tls_hosts": tuple(options.tls_host)} if options.tls_host else {}),
-        maxmemory=options.maxmemory,
-        maxmemory_policy=options.maxmemory_policy,
-        faketime=options.faketime,
-        config=options.config,
-    )
-
-    def describe() -> dict[str, Json]:
-        return {
-            "kind": "single",
-            "server": server.node.binary.text,
-            "url": server.url(),
-            "unix_url": server.unix_url(),
-            "addresses": [server.address],
-            "pids": [server.pid],
-            "certificates": _paths(server.certificates),
-        }
-
-    control = Control(describe, lambda: [server])
-    control.actions["step_clock"] = lambda request: server.step_clock(request["seconds"])
-    return control
-
-
-def _paths(files: Certificates | None) -> Json:
-    return {name: str(path) for name, path in asdict(files).items()} if files else None
+            return topologies.nothing()
 
 
 def _say(line: Json) -> None:

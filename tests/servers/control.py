@@ -16,7 +16,7 @@ A string is bytes, one character each: U+0000 to U+00FF, so that keys that are n
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from .fakes import Fake
 from .faults import Proxy
@@ -24,53 +24,11 @@ from .faults import Proxy
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from .node import Node
     from .resp import Argument, Reply
 
 Json: TypeAlias = "dict[str, Json] | list[Json] | str | int | float | bool | None"
 Request: TypeAlias = dict[str, Any]
-
-
-class Controlled(Protocol):
-    """
-    A server that can be told something: a node, or a single server with what is in front of it.
-    """
-
-    @property
-    def address(self) -> str:
-        """
-        Host and port, by which it is named.
-        """
-
-    @property
-    def port(self) -> int:
-        """
-        The port of the address.
-        """
-
-    def command(self, *arguments: Argument) -> Reply:
-        """
-        Asks it.
-        """
-
-    def kill(self) -> None:
-        """
-        SIGKILL.
-        """
-
-    def freeze(self) -> None:
-        """
-        SIGSTOP.
-        """
-
-    def thaw(self) -> None:
-        """
-        SIGCONT.
-        """
-
-    def restart(self) -> None:
-        """
-        Again, on the same port.
-        """
 
 
 class Control:
@@ -78,7 +36,7 @@ class Control:
     The actions that all topologies know. Each topology adds its own to the table.
     """
 
-    def __init__(self, describe: Callable[[], dict[str, Json]], nodes: Callable[[], list[Controlled]]) -> None:
+    def __init__(self, describe: Callable[[], dict[str, Json]], nodes: list[Node]) -> None:
         self.describe = describe
         self._nodes = nodes
         self._proxies: list[Proxy] = []
@@ -95,16 +53,15 @@ class Control:
             "fake": self._fake,
         }
 
-    def node(self, request: Request, name: str = "node") -> Controlled:
+    def node(self, request: Request, name: str = "node") -> Node:
         """
         The server that a request names.
         """
-        nodes = self._nodes()
-        address = request.get(name, nodes[0].address if nodes else None)
-        for node in nodes:
+        address = request.get(name, self._nodes[0].address if self._nodes else None)
+        for node in self._nodes:
             if node.address == address:
                 return node
-        raise ValueError(f"no node {address}: one of {', '.join(node.address for node in nodes)}")
+        raise ValueError(f"no node {address}: one of {', '.join(node.address for node in self._nodes)}")
 
     def answer(self, request: Request) -> Json:
         """
@@ -116,7 +73,7 @@ class Control:
         return action(request)
 
     def _proxy(self, request: Request) -> Json:
-        proxy = Proxy(self.node(request).port)
+        proxy = Proxy(self.node(request).client_port)
         self._proxies.append(proxy)
         return {"proxy": len(self._proxies) - 1, "address": f"127.0.0.1:{proxy.port}", "url": proxy.url}
 

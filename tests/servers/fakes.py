@@ -77,7 +77,7 @@ class Fake:
         while data := await reader.read(65_536):
             match self._kind:
                 case "garbage":
-                    writer.write(self._random.randbytes(64))
+                    writer.write(b"\xff" + self._random.randbytes(63))  # no reply starts so, by whatever chance
                 case "memcached":
                     writer.write(b"ERROR\r\n" * data.count(b"\n"))
                 case "http":

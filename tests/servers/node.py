@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from .binaries import Binary
+    from .faults import Proxy
     from .tls import Certificates
 
 HOST = "127.0.0.1"
@@ -64,6 +65,8 @@ class Node:
         login: How the harness logs in.
         tls: How the harness connects, if the port speaks TLS.
         env: More variables of its environment.
+        arguments: More arguments of the program.
+        front: Speaks TLS for it. The nodes of a cluster and their replicas still use the port behind it.
     """
 
     binary: Binary
@@ -73,20 +76,28 @@ class Node:
     tls: ssl.SSLContext | None = None
     env: Mapping[str, str] = field(default_factory=dict)
     arguments: Sequence[str] = ()
-    port: int = 0
+    front: Proxy | None = None
+    port: int = field(init=False, default=0)
     folder: Path = field(init=False)
     process: Process = field(init=False)
-    is_frozen: bool = False
+    is_frozen: bool = field(init=False, default=False)
 
     def __post_init__(self) -> None:
         self.folder = new_folder(self.name)
 
     @property
+    def client_port(self) -> int:
+        """
+        Where clients connect.
+        """
+        return self.front.port if self.front else self.port
+
+    @property
     def address(self) -> str:
         """
-        Host and port.
+        Host and port, for clients.
         """
-        return f"{HOST}:{self.port}"
+        return f"{HOST}:{self.client_port}"
 
     @property
     def is_running(self) -> bool:
@@ -158,9 +169,11 @@ class Node:
 
     def kill(self) -> None:
         """
-        SIGKILL.
+        SIGKILL. Connections are reset, and new ones are refused.
         """
         self.process.kill()
+        if self.front:
+            self.front.refuse()
 
     def freeze(self) -> None:
         """
@@ -183,3 +196,13 @@ class Node:
         self.kill()
         self.start()
         self.wait_ready()
+        if self.front:
+            self.front.pass_through()
+
+    def stop(self) -> None:
+        """
+        Ends it for good.
+        """
+        self.process.kill()
+        if self.front:
+            self.front.close()

@@ -61,7 +61,6 @@ class Single:
     faketime: bool = False
     config: Sequence[str] = ()
     node: Node = field(init=False)
-    _front: Proxy | None = field(init=False, default=None)
     _clock: Clock | None = field(init=False, default=None)
 
     def __post_init__(self) -> None:
@@ -83,7 +82,7 @@ class Single:
         self.node.start()
         self.node.wait_ready()
         if self.tls and not is_tls_native:
-            self._front = Proxy(self.node.port, tls=self._files().server_context(auth_clients=self.tls_auth_clients))
+            self.node.front = Proxy(self.node.port, tls=self._files().server_context(auth_clients=self.tls_auth_clients))
 
     def _config(self, binary: binaries.Binary, *, is_tls_native: bool) -> list[str]:
         lines = [*data_config(binary), f"unixsocket {self.unix_socket}", f"maxmemory-policy {self.maxmemory_policy}"]
@@ -108,14 +107,14 @@ class Single:
         """
         Where clients connect.
         """
-        return self._front.port if self._front else self.node.port
+        return self.node.client_port
 
     @property
     def address(self) -> str:
         """
         Host and port.
         """
-        return f"{HOST}:{self.port}"
+        return self.node.address
 
     @property
     def pid(self) -> int:
@@ -183,8 +182,6 @@ class Single:
         SIGKILL. Connections are reset, and new ones are refused.
         """
         self.node.kill()
-        if self._front:
-            self._front.refuse()
 
     def freeze(self) -> None:
         """
@@ -202,15 +199,10 @@ class Single:
         """
         Kills it if it still runs, and starts it again on the same port, without its data.
         """
-        self.kill()
         self.node.restart()
-        if self._front:
-            self._front.pass_through()
 
     def stop(self) -> None:
         """
         Ends it for good.
         """
-        self.node.kill()
-        if self._front:
-            self._front.close()
+        self.node.stop()

@@ -8,6 +8,7 @@ import functools
 import ssl
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
+from urllib.parse import urlencode
 
 from .process import new_folder
 
@@ -30,6 +31,13 @@ class Certificates:
     server_key: Path
     client_cert: Path
     client_key: Path
+
+    def in_url(self, url: str) -> str:
+        """
+        An address that says whom to trust and who one is, as the store reads it. Other clients do not.
+        """
+        told = urlencode({"tls_ca": self.ca, "tls_cert": self.client_cert, "tls_key": self.client_key}, safe="/")
+        return f"{url}{'&' if '?' in url else '?'}{told}"
 
     def server_context(self, *, auth_clients: bool) -> ssl.SSLContext:
         """
@@ -57,13 +65,17 @@ def _folder() -> Path:
     return new_folder("certificates")
 
 
-@functools.cache
 def certificates(hosts: tuple[str, ...] = HERE) -> Certificates:
     """
     Certificates for a server with these names, always the same in one process.
 
     Every set of names has an authority of its own, so that those of other names are also those of a stranger.
     """
+    return _make(hosts)
+
+
+@functools.cache
+def _make(hosts: tuple[str, ...]) -> Certificates:
     import trustme  # noqa: PLC0415 - takes longer than the start of a server that needs none
 
     folder = _folder() / "-".join(hosts).replace(":", "_")

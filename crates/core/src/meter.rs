@@ -39,6 +39,7 @@ pub struct Meter {
     min_interval: Ticks,
     capacity: Option<u64>,
     tick: Tick,
+    fingerprint: u64,
 }
 
 /// Whether a request fits, before it is charged.
@@ -87,6 +88,11 @@ impl Meter {
     /// Whether the waiting time of a denial is an upper estimate only.
     pub fn retry_is_hint(&self) -> bool {
         matches!(self.kernel, Kernel::Concurrency(_))
+    }
+
+    /// A number that meters with the same parameters share, and others almost never.
+    pub fn fingerprint(&self) -> u64 {
+        self.fingerprint
     }
 
     /// Whether receipts of `charged`, an earlier meter of the same counters, still mean the same here.

@@ -36,7 +36,11 @@ mutants! {
     NeverIsNotSaid = "15", "a cost above the capacity gets a waiting time";
     LeaseFromStart = "25", "leases are scored by their start, so long requests are evicted";
     ShadowCountsAll = "28", "a rule in shadow is charged also for requests that it would have denied";
+    WideFirst = "7", "the widest scope is charged first, so requests that a narrow one denies drain it";
     ShortLeaseIds = "25", "lease ids have four bytes, so two holders share one slot";
+    BreakerNeverForgets = "26", "the breaker never forgets a failure, so that five in a week open it";
+    BreakerManyProbes = "26", "every caller probes a store that may have recovered";
+    BreakerLongCooldown = "26", "an open breaker stays open for half a minute, however short the outage was";
 }
 
 #[cfg(feature = "mutants")]

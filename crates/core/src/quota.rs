@@ -15,12 +15,14 @@ mod check;
 mod error;
 mod lex;
 mod parse;
+mod share;
 mod spec;
 mod text;
 mod unit;
 
 pub use error::{QuotaError, QuotaErrorCode};
 pub use parse::{parse, parse_specs};
+pub use share::Share;
 pub use spec::{AlgorithmName, CalendarUnit, QuotaSpec};
 
 /// The largest limit, burst, cost and debt: integers up to here are exact in Redis scripts and in JSON as well.

@@ -29,6 +29,6 @@ pub mod rule_set;
 pub mod spec;
 
 pub use request::Request;
-pub use rule::Rule;
+pub use rule::{Rule, first_value};
 pub use rule_set::{Match, Matches, RuleSet, RuleSetError};
 pub use spec::RuleSetSpec;

@@ -4,9 +4,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use smallvec::SmallVec;
+use tidegate_core::algorithm::Receipt;
 use tidegate_core::decision::{Status, Verdict};
 use tidegate_store::digest::Digest;
-use tidegate_store::store::{Part, StoreError};
+use tidegate_store::store::{Part, Place, StoreError};
 
 use crate::plan::{Plan, Planned};
 
@@ -46,8 +47,27 @@ pub(crate) struct Charged {
     pub(crate) set: usize,
     pub(crate) quota: usize,
     pub(crate) key: Digest,
+    pub(crate) place: Place,
     pub(crate) cost: u64,
     pub(crate) part: Part,
+}
+
+/// What was asked, before it is answered.
+#[derive(Debug)]
+pub(crate) struct Question {
+    pub(crate) plan: Arc<Plan>,
+    pub(crate) origin: Origin,
+    pub(crate) asked: Asked,
+    pub(crate) cost: u64,
+    pub(crate) resets: u64,
+    pub(crate) lease: Option<u128>,
+}
+
+impl Question {
+    /// A question that takes nothing which could be given back.
+    pub(crate) fn new(plan: Arc<Plan>, origin: Origin, asked: Asked, cost: u64) -> Self {
+        Self { plan, origin, asked, cost, resets: 0, lease: None }
+    }
 }
 
 /// The answer. Everything but the record of refunds is immutable.
@@ -157,11 +177,12 @@ impl Decision {
         &self.plan
     }
 
-    /// The same decision, as a receipt for what a check took.
-    pub(crate) fn taken(self, resets: u64, lease: Option<u128>) -> Self {
-        let is_taken = self.degraded.is_none() && self.is_allowed() && self.cost > 0;
-        let refundable = AtomicU64::new(if is_taken { self.cost } else { 0 });
-        Self { resets, lease: lease.filter(|_| is_taken), refundable, ..self }
+    /// The same decision, as a receipt for what a check took. What was taken without the store can be released, but not refunded.
+    pub(crate) fn taken(self, lease: Option<u128>) -> Self {
+        let is_taken = self.is_allowed() && self.cost > 0;
+        let refundable = AtomicU64::new(if is_taken && self.degraded.is_none() { self.cost } else { 0 });
+        let is_lent = is_taken && (self.degraded.is_none() || self.verdict.statuses().iter().any(is_lease));
+        Self { lease: lease.filter(|_| is_lent), refundable, ..self }
     }
 
     /// Takes `cost` units, or all that are left, off the record; `None` if there are fewer.
@@ -170,6 +191,10 @@ impl Decision {
         let before = self.refundable.fetch_update(Ordering::SeqCst, Ordering::SeqCst, after).ok()?;
         Some(Taken { before, units: cost.unwrap_or(before) })
     }
+}
+
+fn is_lease(status: &Status) -> bool {
+    matches!(status.receipt, Receipt::Lease { .. })
 }
 
 /// Units taken off the record of a decision.

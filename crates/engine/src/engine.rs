@@ -2,12 +2,15 @@
 
 mod descriptors;
 mod lease;
+mod policy;
+mod question;
 mod receipt;
 mod request;
 mod usage;
 
 pub use descriptors::{DescriptorAsk, DescriptorsDecision, DescriptorsRequest, OwnLimit};
-pub use request::{Explained, Facts};
+pub use question::{Begun, Pending};
+pub use request::{CountersOf, Explained, Facts};
 pub use usage::UsageError;
 
 use std::sync::Arc;
@@ -15,25 +18,26 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use arc_swap::ArcSwap;
 use smallvec::SmallVec;
-use tidegate_core::algorithm::Receipt;
-use tidegate_core::decision::{Status, Verdict};
+use tidegate_core::decision::Verdict;
 use tidegate_core::meter::Ask;
 use tidegate_core::quota::UNITS_MAX;
-use tidegate_core::rules::spec::StoreErrorPolicy;
 use tidegate_core::time::Ticks;
 use tidegate_store::digest::{Digest, Digester};
 use tidegate_store::store::{Charge, Part, Place, Store, StoreError, StoreStats};
 
-use crate::decision::{Asked, Decision, Origin};
+use crate::decision::{Asked, Decision, Origin, Question};
 use crate::plan::{LoadError, Plan, Planned, Source, Transition};
+use crate::remote::Remote;
 
 /// What is decided when the store cannot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum OnStoreError {
+    /// Count in this process what is this instance's share of a shared store. A store in this process has no other share: there it denies.
+    #[default]
+    Local,
     /// Let the request pass.
     Allow,
     /// Refuse it.
-    #[default]
     Deny,
 }
 
@@ -52,11 +56,12 @@ pub struct Engine {
     /// Tells decisions of this engine from those of others.
     id: Digest,
     store: Arc<dyn Store>,
+    /// The same store, if other processes share it.
+    remote: Option<Arc<Remote>>,
     digester: Digester,
     plan: ArcSwap<Plan>,
     on_store_error: OnStoreError,
-    degraded_allowed: AtomicU64,
-    degraded_denied: AtomicU64,
+    degraded: Degraded,
     resets: AtomicU64,
 }
 
@@ -67,8 +72,26 @@ pub struct EngineStats {
     pub store: StoreStats,
     /// Decisions taken without the store.
     pub degraded: u64,
+    /// The same by reason: see [`StoreError::KINDS`].
+    pub degraded_by: [u64; StoreError::KINDS.len()],
     /// The generation in force.
     pub generation: u64,
+}
+
+/// Decisions taken without the store.
+#[derive(Debug, Default)]
+struct Degraded {
+    allowed: AtomicU64,
+    denied: AtomicU64,
+    by: [AtomicU64; StoreError::KINDS.len()],
+}
+
+impl Degraded {
+    fn count(&self, is_allowed: bool, error: &StoreError) {
+        let counter = if is_allowed { &self.allowed } else { &self.denied };
+        counter.fetch_add(1, Ordering::Relaxed);
+        self.by[error.kind_index()].fetch_add(1, Ordering::Relaxed);
+    }
 }
 
 /// The charges of one request.
@@ -90,13 +113,32 @@ impl Engine {
         Ok(Self {
             id: Digest([random().0, random().1]),
             store,
+            remote: None,
             digester,
             plan: ArcSwap::from_pointee(plan),
             on_store_error,
-            degraded_allowed: AtomicU64::new(0),
-            degraded_denied: AtomicU64::new(0),
+            degraded: Degraded::default(),
             resets: AtomicU64::new(0),
         })
+    }
+
+    /// An engine on a store that other processes share.
+    ///
+    /// # Errors
+    /// See [`LoadError`].
+    pub fn shared(
+        source: impl Into<Source>,
+        remote: Arc<Remote>,
+        secret: [u8; 16],
+        on_store_error: OnStoreError,
+    ) -> Result<Self, LoadError> {
+        let engine = Self::new(source, Arc::clone(&remote) as Arc<dyn Store>, secret, on_store_error)?;
+        Ok(Self { remote: Some(remote), ..engine })
+    }
+
+    /// The way to the store, if other processes share it.
+    pub fn remote(&self) -> Option<&Arc<Remote>> {
+        self.remote.as_ref()
     }
 
     /// Takes `cost` from every quota if it fits into all, otherwise takes nothing.
@@ -112,8 +154,7 @@ impl Engine {
         let max_delay = options.max_delay.unwrap_or(Ticks::MAX);
         let ask = Ask { cost, lease, max_delay };
         let outcome = Self::with_charges(&plan, key, ask, |charges| self.store.check(charges));
-        let decision = self.decision(plan, Origin::Check, Asked::Key(key), cost, outcome);
-        Ok(decision.taken(resets, lease))
+        Ok(self.answer(Question { plan, origin: Origin::Check, asked: Asked::Key(key), cost, resets, lease }, outcome))
     }
 
     /// The same as `check`, but answers only whether it took.
@@ -126,7 +167,11 @@ impl Engine {
         let lease = plan.lease_ttl_ns().map(|_| random_id());
         match Self::with_charges(&plan, key, Ask { lease, ..Ask::cost(cost) }, |charges| self.store.allow(charges)) {
             Ok(is_allowed) => Ok(is_allowed),
-            Err(error) => Ok(self.without_store(&plan, &Asked::Key(key), &error).is_allowed()),
+            Err(error) => {
+                let plan = Arc::clone(&plan);
+                let question = Question { plan, origin: Origin::Check, asked: Asked::Key(key), cost, resets: 0, lease };
+                Ok(self.without_store(&question, &error).is_allowed())
+            }
         }
     }
 
@@ -138,7 +183,7 @@ impl Engine {
         let key = self.key(key, cost)?;
         let plan = self.plan();
         let outcome = self.store.peek(&charges(&plan, key, Ask::cost(cost)));
-        Ok(self.decision(plan, Origin::Peek, Asked::Key(key), cost, outcome))
+        Ok(self.answer(Question::new(plan, Origin::Peek, Asked::Key(key), cost), outcome))
     }
 
     /// Takes `cost` without asking, up to each quota's `max_debt`.
@@ -183,9 +228,12 @@ impl Engine {
         }
     }
 
-    /// Forgets everything that was counted and frees its memory.
-    pub fn clear(&self) {
-        self.store.clear();
+    /// Frees what the engine holds: the counters of this process, or the connections to those that others share.
+    pub fn close(&self) {
+        match &self.remote {
+            Some(remote) => remote.close(),
+            None => self.store.clear(),
+        }
     }
 
     /// What is in force.
@@ -203,11 +251,12 @@ impl Engine {
 
     /// What the engine and its store hold and have done.
     pub fn stats(&self) -> EngineStats {
-        let (allowed, denied) = (self.degraded_allowed.load(Ordering::Relaxed), self.degraded_denied.load(Ordering::Relaxed));
+        let (allowed, denied) = (self.degraded.allowed.load(Ordering::Relaxed), self.degraded.denied.load(Ordering::Relaxed));
         let store = self.store.stats();
         EngineStats {
             store: StoreStats { allowed: store.allowed + allowed, denied: store.denied + denied, ..store },
             degraded: allowed + denied,
+            degraded_by: std::array::from_fn(|kind| self.degraded.by[kind].load(Ordering::Relaxed)),
             generation: self.plan.load().generation(),
         }
     }
@@ -231,81 +280,22 @@ impl Engine {
         Ok(self.digester.digest(key))
     }
 
-    fn decision(
-        &self,
-        plan: Arc<Plan>,
-        origin: Origin,
-        asked: Asked,
-        cost: u64,
-        outcome: Result<Verdict, StoreError>,
-    ) -> Decision {
+    /// Makes an answer of what the store said or, if it could not, of what the policy says.
+    fn answer(&self, question: Question, outcome: Result<Verdict, StoreError>) -> Decision {
         let (verdict, degraded) = match outcome {
             Ok(verdict) => (verdict, None),
-            Err(error) => (self.without_store(&plan, &asked, &error), Some(error)),
+            Err(error) => (self.without_store(&question, &error), Some(error)),
         };
-        Decision {
-            verdict,
-            plan,
-            origin,
-            engine: self.id,
-            asked,
-            cost,
-            lease: None,
-            resets: 0,
-            degraded,
-            refundable: AtomicU64::new(0),
-        }
-    }
-
-    /// Decides by policy, and counts it. Nothing is known to be left, and when the store is back can only be estimated.
-    fn without_store(&self, plan: &Plan, asked: &Asked, error: &StoreError) -> Verdict {
-        let free_after = error.retry_after();
-        let status = |index: usize, planned: &Planned, policy: OnStoreError, is_shadow: bool| {
-            let retry_after = if policy == OnStoreError::Allow { 0 } else { free_after.max(1) };
-            Status {
-                quota: u16::try_from(index).unwrap_or(u16::MAX),
-                is_shadow,
-                limit: planned.meter.capacity(),
-                remaining: planned.meter.capacity().map(|_| 0),
-                retry_after: Some(retry_after),
-                retry_is_hint: true,
-                reset_after: retry_after,
-                delay: 0,
-                receipt: Receipt::Nothing,
-            }
-        };
-        let statuses = match asked {
-            Asked::Key(_) => {
-                let lasting = plan.quotas().iter().enumerate().filter(|(_, planned)| planned.until.is_none());
-                lasting.map(|(index, planned)| status(index, planned, self.on_store_error, false)).collect()
-            }
-            Asked::Request(requested) => {
-                let charged = requested.charged.iter().enumerate().map(|(index, charged)| {
-                    let planned = &plan.sets()[charged.set].quotas[charged.quota];
-                    status(index, planned, self.policy(plan, charged.rule), matches!(charged.part, Part::Shadow(_)))
-                });
-                charged.collect()
-            }
-        };
-        let verdict = Verdict::new(statuses);
-        let counter = if verdict.is_allowed() { &self.degraded_allowed } else { &self.degraded_denied };
-        counter.fetch_add(1, Ordering::Relaxed);
-        verdict
-    }
-
-    /// What is decided for a rule when the store cannot. The memory store is local already, so `local` is the default of the engine.
-    fn policy(&self, plan: &Plan, rule: usize) -> OnStoreError {
-        match plan.rules().and_then(|rules| rules.set.rules()[rule].on_store_error) {
-            Some(StoreErrorPolicy::Allow) => OnStoreError::Allow,
-            Some(StoreErrorPolicy::Deny) => OnStoreError::Deny,
-            Some(StoreErrorPolicy::Local) | None => self.on_store_error,
-        }
+        let Question { plan, origin, asked, cost, resets, lease } = question;
+        let decision =
+            Decision { verdict, plan, origin, engine: self.id, asked, cost, lease: None, resets, degraded, refundable: AtomicU64::new(0) };
+        if origin == Origin::Check { decision.taken(lease) } else { decision }
     }
 
     fn debit_digest(&self, key: Digest, cost: u64) -> Decision {
         let plan = self.plan.load_full();
         let outcome = self.store.debit(&charges(&plan, key, Ask::cost(cost)));
-        self.decision(plan, Origin::Debit, Asked::Key(key), cost, outcome)
+        self.answer(Question::new(plan, Origin::Debit, Asked::Key(key), cost), outcome)
     }
 }
 
@@ -329,6 +319,11 @@ fn random() -> (u64, u64) {
     let id = random_id();
     #[allow(clippy::cast_possible_truncation, reason = "the two halves")]
     ((id >> 64) as u64, id as u64)
+}
+
+/// Randomness for what needs no secret.
+pub(crate) fn random_seed() -> u64 {
+    random().0
 }
 
 /// 128 random bits: ids must not collide between processes that share a store.

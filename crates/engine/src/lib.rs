@@ -5,13 +5,17 @@
 //! | [`engine`] | [`Engine`](engine::Engine): check, peek, refund, debit, settle, leases, reset, load |
 //! | [`decision`] | [`Decision`](decision::Decision): the answer, which is also the receipt |
 //! | [`plan`] | the quotas or rules in force, with their generation, and how one generation follows another |
+//! | [`failure`] | what stands between the engine and a store that fails: breaker, deny cache, fair share |
 //! | [`calendar`] | days and months in time zones |
 //! | [`jwt`] | verified claims |
+//! | [`remote`] | the way to a store that other processes share: budget, breaker, fallback |
 //! | [`headers`] | a decision as HTTP header fields |
 
 pub mod calendar;
 pub mod decision;
 pub mod engine;
+pub mod failure;
 pub mod headers;
 pub mod jwt;
 pub mod plan;
+pub mod remote;

@@ -83,6 +83,9 @@ impl From<RuleSetSpec> for Source {
     }
 }
 
+/// The first generation.
+pub(crate) const FIRST: u64 = 1;
+
 /// One generation. Immutable: a decision sees exactly one.
 #[derive(Debug, Clone)]
 pub struct Plan {
@@ -116,7 +119,7 @@ impl Plan {
     /// # Errors
     /// See [`LoadError`].
     pub fn first(source: Source, store: &dyn Store, digester: &Digester) -> Result<Self, LoadError> {
-        Self::compile(source, 1, store, digester)
+        Self::compile(source, FIRST, store, digester)
     }
 
     /// The next generation. Quotas that keep their algorithm and window keep their counters, whatever their limit.

@@ -23,14 +23,16 @@ fn full(rules: &[Value], on_store_error: OnStoreError) -> Ruled {
 
 #[test]
 fn each_rule_says_what_a_full_store_means_for_it() {
-    use OnStoreError::{Allow, Deny};
+    use OnStoreError::{Allow, Deny, Local};
+    // A full memory has no other place to count in: there `local` denies.
     let table = [
         (json!(null), Deny, false),
         (json!(null), Allow, true),
         (json!("allow"), Deny, true),
         (json!("deny"), Allow, false),
         (json!("local"), Deny, false),
-        (json!("local"), Allow, true),
+        (json!("local"), Allow, false),
+        (json!(null), Local, false),
     ];
     for (policy, default, expected) in table {
         let limiter = full(&[rule("rule", &policy)], default);

@@ -1,14 +1,18 @@
 //! Quotas and options as they cross the boundary: one mapping each.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyMapping};
 use tidegate_core::quota::{self, AlgorithmName, CalendarUnit, Quota, QuotaSpec};
-use tidegate_engine::engine::OnStoreError;
-use tidegate_engine::plan::Transition;
+use tidegate_engine::decision::Origin;
+use tidegate_engine::engine::{Engine, OnStoreError, random_id};
+use tidegate_engine::plan::{LoadError, Source, Transition};
+use tidegate_engine::remote::{Remote, RemoteOptions};
 use tidegate_store::clock::{Clock, SystemClock};
 use tidegate_store::memory::MemoryStore;
+use tidegate_store::redis::url::RedisConfig;
 use tidegate_store::store::Store;
 
 use crate::clock::ManualClock;
@@ -16,8 +20,26 @@ use crate::errors::{self, usage};
 
 /// What the options of an engine say.
 pub(crate) struct Options {
-    pub(crate) store: Arc<dyn Store>,
-    pub(crate) on_store_error: OnStoreError,
+    place: Place,
+    on_store_error: OnStoreError,
+    secret: [u8; 16],
+}
+
+/// Where the counters are.
+enum Place {
+    Memory(Arc<dyn Store>),
+    Shared(Box<RemoteOptions>),
+}
+
+impl Options {
+    /// An engine with these options.
+    pub(crate) fn engine(self, source: impl Into<Source>) -> Result<Engine, LoadError> {
+        let Self { place, on_store_error, secret } = self;
+        match place {
+            Place::Memory(store) => Engine::new(source, store, secret, on_store_error),
+            Place::Shared(options) => Engine::shared(source, Remote::open(*options), secret, on_store_error),
+        }
+    }
 }
 
 /// Reads `100/minute burst 20, 5000/hour`.
@@ -42,21 +64,41 @@ pub(crate) fn quotas(quotas: &Bound<'_, PyList>) -> PyResult<Vec<Quota>> {
 
 pub(crate) fn options(options: &Bound<'_, PyAny>) -> PyResult<Options> {
     let options = options.cast::<PyMapping>()?;
-    let store: String = required(options, "store")?;
-    if store != "memory://" {
-        return Err(usage("the only store of this version is memory://"));
-    }
-    let keys_max: usize = required(options, "max_keys")?;
-    let clock = match options.get_item("clock") {
-        Ok(clock) if !clock.is_none() => Clock::Manual(clock.cast::<ManualClock>()?.get().clock.clone()),
-        _ => Clock::System(SystemClock::new()),
-    };
     let on_store_error = match options.get_item("on_store_error")?.extract::<String>().as_deref() {
+        Ok("local") => OnStoreError::Local,
         Ok("allow") => OnStoreError::Allow,
         Ok("deny") => OnStoreError::Deny,
-        _ => return Err(usage("on_store_error must be 'allow' or 'deny'")),
+        _ => return Err(usage("on_store_error must be 'local', 'allow' or 'deny'")),
     };
-    Ok(Options { store: Arc::new(MemoryStore::new(clock, keys_max)), on_store_error })
+    let store: String = required(options, "store")?;
+    let keys_max: usize = required(options, "max_keys")?;
+    if store == "memory://" {
+        let clock = match options.get_item("clock") {
+            Ok(clock) if !clock.is_none() => Clock::Manual(clock.cast::<ManualClock>()?.get().clock.clone()),
+            _ => Clock::System(SystemClock::new()),
+        };
+        // Nobody else sees these digests.
+        let secret = random_id().to_le_bytes();
+        return Ok(Options { place: Place::Memory(Arc::new(MemoryStore::new(clock, keys_max))), on_store_error, secret });
+    }
+    let remote = RemoteOptions {
+        config: RedisConfig::parse(&store).map_err(|error| errors::from_url(&error))?,
+        budget: Duration::from_nanos(required(options, "budget_ns")?),
+        denials_max: required(options, "deny_cache")?,
+        fallback_keys_max: keys_max,
+        instances_min: required(options, "instances")?,
+    };
+    Ok(Options { place: Place::Shared(Box::new(remote)), on_store_error, secret: required(options, "secret")? })
+}
+
+/// What `begin_async` is to do.
+pub(crate) fn origin(name: &str) -> PyResult<Origin> {
+    match name {
+        "check" => Ok(Origin::Check),
+        "peek" => Ok(Origin::Peek),
+        "debit" => Ok(Origin::Debit),
+        other => Err(usage(&format!("there is no {other:?} to begin"))),
+    }
 }
 
 pub(crate) fn transition(name: &str) -> PyResult<Transition> {

@@ -9,6 +9,7 @@ use tidegate_engine::engine as rust;
 
 use crate::convert::type_name;
 use crate::errors::{from_usage, usage};
+use crate::handle::Handle;
 
 /// One descriptor, whose texts are copied: what Python holds could change under us.
 struct Ask {
@@ -20,7 +21,7 @@ struct Ask {
 
 /// Asks the engine.
 pub(crate) fn check<'py>(
-    engine: &rust::Engine,
+    handle: &Handle,
     domain: &str,
     descriptors: &Bound<'py, PyAny>,
     hits_addend: u64,
@@ -37,7 +38,7 @@ pub(crate) fn check<'py>(
         .map(|(ask, entries)| rust::DescriptorAsk { entries, limit: ask.limit, hits: ask.hits, is_negative: ask.is_negative })
         .collect();
     let request = rust::DescriptorsRequest { domain, descriptors: &descriptors, hits_addend, modes };
-    let decision = engine.check_descriptors(&request).map_err(|error| from_usage(&error))?;
+    let decision = handle.call(py, |engine| engine.check_descriptors(&request))?.map_err(|error| from_usage(&error))?;
     to_dict(py, &decision)
 }
 

@@ -5,6 +5,7 @@ use pyo3::types::PyDict;
 use tidegate_core::quota::QuotaError;
 use tidegate_engine::engine::UsageError;
 use tidegate_engine::plan::LoadError;
+use tidegate_store::redis::url::UrlError;
 
 /// A class of `tidegate.errors` with a message. If the class cannot be had, that failure is what the caller sees.
 fn raise(class: &str, message: &str, details: Option<&Bound<'_, PyDict>>) -> PyErr {
@@ -57,6 +58,11 @@ pub(crate) fn quota(message: &str, code: &str, hint: Option<&str>, text: Option<
             Err(error) => error,
         }
     })
+}
+
+/// An address of a store that cannot be used.
+pub(crate) fn from_url(error: &UrlError) -> PyErr {
+    raise("ConfigError", &error.to_string(), None)
 }
 
 /// A rule set that `tidegate.rules` did not write.

@@ -2,8 +2,9 @@
 //!
 //! What each name does is documented in `python/tidegate/_native.pyi`, which users see; a check of `make lint` fails when the two differ.
 //!
-//! Calls keep the GIL: a decision in memory takes less time than giving it up and taking it back, and because no thread can be inside a
-//! store while another one forks, the child of a fork never inherits a locked shard.
+//! Calls to the memory store keep the GIL: a decision takes less time than giving it up and taking it back, and because no thread can be inside a
+//! store while another one forks, the child of a fork never inherits a locked shard. Calls to a shared store give it up while they wait; a forked
+//! child makes its way to such a store anew.
 
 use pyo3::prelude::*;
 
@@ -16,6 +17,8 @@ mod engine;
 mod errors;
 mod facts;
 mod handle;
+mod health;
+mod mailbox;
 mod rules;
 mod stats;
 
@@ -32,6 +35,10 @@ mod _native {
     use super::decision::{Decision, QuotaStatus};
     #[pymodule_export]
     use super::engine::Engine;
+    #[pymodule_export]
+    use super::health::forked;
+    #[pymodule_export]
+    use super::mailbox::Mailbox;
     #[pymodule_export]
     use super::rules::{RuleEngine, check_regex};
     #[pymodule_export]

@@ -6,6 +6,7 @@ use tidegate_core::descriptors::answer::Modes;
 use tidegate_core::rules::RuleSetSpec;
 use tidegate_core::rules::condition;
 use tidegate_core::rules::explain::Outcome;
+use tidegate_engine::decision::{Decision as Decided, Origin};
 use tidegate_engine::engine as rust;
 
 use crate::config;
@@ -14,6 +15,7 @@ use crate::decision::Decision;
 use crate::errors::{from_document, from_load, from_usage};
 use crate::facts::PyFacts;
 use crate::handle::Handle;
+use crate::mailbox::Mailbox;
 use crate::stats::Stats;
 
 /// Rules and counters behind a `RuleLimiter`.
@@ -34,10 +36,9 @@ impl RuleEngine {
     #[pyo3(signature = (rules, options))]
     fn new(py: Python<'_>, rules: &str, options: &Bound<'_, PyAny>) -> PyResult<Self> {
         let options = config::options(options)?;
-        let secret = rust::random_id().to_le_bytes();
         let build = || {
             let source = serde_json::from_str::<RuleSetSpec>(rules).map_err(Problem::Document)?;
-            rust::Engine::new(source, options.store, secret, options.on_store_error).map_err(Problem::Load)
+            options.engine(source).map_err(Problem::Load)
         };
         let engine = py.detach(build).map_err(Problem::into_python)?;
         Ok(Self { handle: Handle::new(engine) })
@@ -55,57 +56,84 @@ impl RuleEngine {
         let lease = lease.map(crate::convert::lease).transpose()?;
         let max_delay = max_delay.map(crate::convert::delay).transpose()?;
         let options = rust::CheckOptions { lease, max_delay };
+        if self.handle.is_shared() {
+            let begun = self.begin(Origin::Check, attributes, cost, options)?;
+            return Ok(self.handle.wait(attributes.py(), begun));
+        }
         self.with(attributes, cost, |engine, facts, cost| engine.check_request(facts, cost, options)).map(wrap)
+    }
+
+    /// Begins what `check`, `peek` or `debit` do, by name: the decision, or the number under which it will be in the mailbox.
+    #[pyo3(signature = (mailbox, name, attributes, cost = None, *, lease = None, max_delay = None))]
+    fn begin_async(
+        &self,
+        mailbox: &Bound<'_, Mailbox>,
+        name: &str,
+        attributes: &Bound<'_, PyAny>,
+        cost: Option<&Bound<'_, PyAny>>,
+        lease: Option<&str>,
+        max_delay: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<Py<PyAny>> {
+        let lease = lease.map(crate::convert::lease).transpose()?;
+        let max_delay = max_delay.map(crate::convert::delay).transpose()?;
+        let begun = self.begin(config::origin(name)?, attributes, cost, rust::CheckOptions { lease, max_delay })?;
+        self.handle.post(attributes.py(), begun, mailbox.get())
     }
 
     /// The fast path of `check`: takes the same, and answers only whether it did.
     #[pyo3(signature = (attributes, cost = None))]
     fn allow(&self, attributes: &Bound<'_, PyAny>, cost: Option<&Bound<'_, PyAny>>) -> PyResult<bool> {
+        if self.handle.is_shared() {
+            return Ok(self.check(attributes, cost, None, None)?.decision.is_allowed());
+        }
         self.with(attributes, cost, rust::Engine::allow_request)
     }
 
     /// Answers what `check` would answer, and changes nothing.
     #[pyo3(signature = (attributes, cost = None))]
     fn peek(&self, attributes: &Bound<'_, PyAny>, cost: Option<&Bound<'_, PyAny>>) -> PyResult<Decision> {
-        self.with(attributes, cost, rust::Engine::peek_request).map(wrap)
+        let begun = self.begin(Origin::Peek, attributes, cost, rust::CheckOptions::default())?;
+        Ok(self.handle.wait(attributes.py(), begun))
     }
 
     /// Takes `cost` without asking, for work whose price is known only afterwards. May overdraw by `max_debt`.
     #[pyo3(signature = (attributes, cost))]
     fn debit(&self, attributes: &Bound<'_, PyAny>, cost: &Bound<'_, PyAny>) -> PyResult<Decision> {
-        self.with(attributes, Some(cost), |engine, facts, cost| engine.debit_request(facts, cost.unwrap_or(1))).map(wrap)
+        let begun = self.begin(Origin::Debit, attributes, Some(cost), rust::CheckOptions::default())?;
+        Ok(self.handle.wait(attributes.py(), begun))
     }
 
     /// Forgets the keys of a request under the rules that apply: they are at full credit again.
     #[pyo3(signature = (attributes))]
     fn reset(&self, attributes: &Bound<'_, PyAny>) -> PyResult<bool> {
-        self.with(attributes, None, |engine, facts, _| engine.reset_request(facts))
+        let counters = self.with(attributes, None, |engine, facts, _| engine.counters_of(facts))?;
+        self.handle.call(attributes.py(), |engine| engine.reset_all(&counters))
     }
 
     /// Gives back what a decision took, as far as it still counts.
     #[pyo3(signature = (decision, cost = None))]
     fn refund(&self, decision: &Bound<'_, Decision>, cost: Option<&Bound<'_, PyAny>>) -> PyResult<u64> {
         let units = cost.map(|units| crate::convert::cost(Some(units))).transpose()?;
-        self.handle.open()?.refund_decision(&decision.get().decision, units).map_err(|error| from_usage(&error))
+        self.with_decision(decision, |engine, decision| engine.refund_decision(decision, units))
     }
 
     /// Corrects a reservation to its true cost: refunds what was too much, debits what was missing. Once per decision.
     #[pyo3(signature = (decision, cost))]
     fn settle(&self, decision: &Bound<'_, Decision>, cost: &Bound<'_, PyAny>) -> PyResult<Decision> {
         let units = crate::convert::cost(Some(cost))?;
-        self.handle.open()?.settle_decision(&decision.get().decision, units).map(wrap).map_err(|error| from_usage(&error))
+        self.with_decision(decision, |engine, decision| engine.settle_decision(decision, units)).map(wrap)
     }
 
     /// Extends the slots that a decision holds.
     #[pyo3(signature = (decision))]
     fn renew(&self, decision: &Bound<'_, Decision>) -> PyResult<bool> {
-        self.handle.open()?.renew_decision(&decision.get().decision).map_err(|error| from_usage(&error))
+        self.with_decision(decision, rust::Engine::renew_decision)
     }
 
     /// Gives the slots back that a decision holds.
     #[pyo3(signature = (decision))]
     fn release(&self, decision: &Bound<'_, Decision>) -> PyResult<bool> {
-        self.handle.open()?.release_decision(&decision.get().decision).map_err(|error| from_usage(&error))
+        self.with_decision(decision, rust::Engine::release_decision)
     }
 
     /// Replaces the rules for all following decisions, atomically.
@@ -145,12 +173,23 @@ impl RuleEngine {
         quota_mode: bool,
     ) -> PyResult<Bound<'py, PyDict>> {
         let modes = Modes { is_shadow: shadow_mode, is_quota: quota_mode };
-        crate::descriptors::check(self.handle.open()?, domain, descriptors, hits_addend.into(), modes)
+        crate::descriptors::check(&self.handle, domain, descriptors, hits_addend.into(), modes)
     }
 
     /// Counters since the limiter was made.
     fn stats(&self) -> PyResult<Stats> {
         self.handle.stats()
+    }
+
+    /// How a shared store is doing, as plain values; `None` for the memory store.
+    fn shared_health<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyDict>>> {
+        self.handle.health(py)
+    }
+
+    /// Whether other processes share the store, so that decisions take time.
+    #[getter]
+    fn is_shared(&self) -> bool {
+        self.handle.is_shared()
     }
 
     /// Frees the counters. Every later call but `close` raises `UsageError`.
@@ -192,6 +231,31 @@ impl RuleEngine {
     }
 }
 
+impl RuleEngine {
+    /// The same for what goes by a decision, and may have to wait for a shared store.
+    fn with_decision<R: Send>(
+        &self,
+        decision: &Bound<'_, Decision>,
+        call: impl FnOnce(&rust::Engine, &Decided) -> Result<R, rust::UsageError> + Send,
+    ) -> PyResult<R> {
+        let decided = &decision.get().decision;
+        self.handle.call(decision.py(), |engine| call(engine, decided))?.map_err(|error| from_usage(&error))
+    }
+
+    fn begin(
+        &self,
+        origin: Origin,
+        attributes: &Bound<'_, PyAny>,
+        cost: Option<&Bound<'_, PyAny>>,
+        options: rust::CheckOptions,
+    ) -> PyResult<rust::Begun> {
+        let engine = self.handle.open()?;
+        let cost = cost.map(|units| crate::convert::cost(Some(units))).transpose()?;
+        let facts = PyFacts::new(attributes)?;
+        engine.begin_request(origin, &facts, cost, options).map_err(|error| from_usage(&error))
+    }
+}
+
 /// What can be wrong with rules that are loaded while the GIL is not held.
 enum Problem {
     Document(serde_json::Error),
@@ -208,7 +272,7 @@ impl Problem {
     }
 }
 
-fn wrap(decision: tidegate_engine::decision::Decision) -> Decision {
+fn wrap(decision: Decided) -> Decision {
     Decision { decision }
 }
 

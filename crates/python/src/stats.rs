@@ -1,7 +1,10 @@
 //! What a limiter has done.
 
+use std::collections::BTreeMap;
+
 use pyo3::prelude::*;
 use tidegate_engine::engine::EngineStats;
+use tidegate_store::store::StoreError;
 
 /// What a limiter has done since it was made.
 #[pyclass(frozen, module = "tidegate._native")]
@@ -27,6 +30,13 @@ impl Stats {
     #[getter]
     fn degraded(&self) -> u64 {
         self.stats.degraded
+    }
+
+    /// The same by reason.
+    #[getter]
+    fn degraded_by(&self) -> BTreeMap<&'static str, u64> {
+        let counted = StoreError::KINDS.into_iter().zip(self.stats.degraded_by);
+        counted.filter(|&(_, count)| count > 0).collect()
     }
 
     /// States held now: one for each pair of quota and key that is not at full credit.
@@ -60,7 +70,7 @@ impl Stats {
     }
 
     fn __repr__(&self) -> String {
-        let EngineStats { store, degraded, generation } = self.stats;
+        let EngineStats { store, degraded, generation, .. } = self.stats;
         format!(
             "Stats(allowed={}, denied={}, degraded={degraded}, keys={}, bytes={}, expired={}, evicted={}, generation={generation})",
             store.allowed, store.denied, store.keys, store.bytes, store.expired, store.evicted

@@ -55,7 +55,7 @@ impl SystemClock {
 #[cfg(unix)]
 #[inline]
 #[allow(clippy::cast_sign_loss, reason = "a monotonic clock is positive")]
-fn monotonic_ns() -> Ticks {
+pub fn monotonic_ns() -> Ticks {
     let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
     now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }
@@ -63,7 +63,7 @@ fn monotonic_ns() -> Ticks {
 /// The monotonic clock of the system, from the first reading on.
 #[cfg(not(unix))]
 #[allow(clippy::disallowed_methods, reason = "the one place that may read the time")]
-fn monotonic_ns() -> Ticks {
+pub fn monotonic_ns() -> Ticks {
     static STARTED: std::sync::LazyLock<std::time::Instant> = std::sync::LazyLock::new(std::time::Instant::now);
     nanos(STARTED.elapsed())
 }

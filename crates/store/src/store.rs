@@ -29,6 +29,46 @@ pub struct Charge<'a> {
     pub part: Part,
 }
 
+/// A charge that outlives the call which made it.
+#[derive(Debug, Clone)]
+pub struct OwnedCharge {
+    /// As in [`Charge`].
+    pub meter: Meter,
+    /// As in [`Charge`].
+    pub key: Digest,
+    /// As in [`Charge`].
+    pub place: Place,
+    /// As in [`Charge`].
+    pub namespace: Digest,
+    /// As in [`Charge`].
+    pub ask: Ask,
+    /// As in [`Charge`].
+    pub until: Option<Ticks>,
+    /// As in [`Charge`].
+    pub part: Part,
+}
+
+impl OwnedCharge {
+    /// The charge.
+    pub fn charge(&self) -> Charge<'_> {
+        let Self { meter, key, place, namespace, ask, until, part } = self;
+        Charge { meter, key: *key, place: *place, namespace: *namespace, ask: *ask, until: *until, part: *part }
+    }
+}
+
+impl Charge<'_> {
+    /// Names the counter: one of a quota and a key.
+    pub fn counter(&self) -> Digest {
+        self.key ^ self.namespace
+    }
+
+    /// The same, on its own feet.
+    pub fn to_owned(&self) -> OwnedCharge {
+        let &Charge { meter, key, place, namespace, ask, until, part } = self;
+        OwnedCharge { meter: meter.clone(), key, place, namespace, ask, until, part }
+    }
+}
+
 /// Where a store that is spread over machines keeps a counter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Place {
@@ -198,17 +238,34 @@ impl StoreError {
         Self::Protocol { why: why.into() }
     }
 
+    /// The words of [`kind`](Self::kind).
+    pub const KINDS: [&'static str; 8] = [
+        "store_full",
+        "store_timeout",
+        "store_breaker_open",
+        "store_unavailable",
+        "store_refused",
+        "store_access",
+        "store_foreign_value",
+        "store_protocol",
+    ];
+
     /// A word for metrics and decisions.
     pub fn kind(&self) -> &'static str {
+        Self::KINDS[self.kind_index()]
+    }
+
+    /// The position of that word.
+    pub fn kind_index(&self) -> usize {
         match self {
-            Self::Full { .. } => "store_full",
-            Self::Timeout => "store_timeout",
-            Self::Open { .. } => "store_breaker_open",
-            Self::Unavailable { .. } => "store_unavailable",
-            Self::Refused { .. } => "store_refused",
-            Self::Access { .. } => "store_access",
-            Self::Foreign { .. } => "store_foreign_value",
-            Self::Protocol { .. } => "store_protocol",
+            Self::Full { .. } => 0,
+            Self::Timeout => 1,
+            Self::Open { .. } => 2,
+            Self::Unavailable { .. } => 3,
+            Self::Refused { .. } => 4,
+            Self::Access { .. } => 5,
+            Self::Foreign { .. } => 6,
+            Self::Protocol { .. } => 7,
         }
     }
 

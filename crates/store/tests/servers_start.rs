@@ -66,3 +66,13 @@ fn a_server_that_is_not_installed_is_skipped_by_name() {
 fn an_error_of_the_server_fails_the_test() {
     Servers::start(&["single"]).ask(&["NOSUCHCOMMAND"]);
 }
+
+#[test]
+fn a_cluster_is_told_to_move_a_slot() {
+    let cluster = Servers::start(&["cluster", "--replicas", "0"]);
+    let (source, target) = (&cluster.description["addresses"][0], &cluster.description["addresses"][1]);
+
+    assert_eq!(source, &cluster.command(&json!({"do": "primary_of", "slot": 0})));
+    cluster.command(&json!({"do": "migrate_slots", "slots": [0], "source": source, "target": target}));
+    assert_eq!(target, &cluster.command(&json!({"do": "primary_of", "slot": 0})));
+}

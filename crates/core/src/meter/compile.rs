@@ -45,9 +45,15 @@ impl Meter {
         // Slots that are held when their number becomes 0 can still be renewed and released.
         let is_closed = quota.limit() == Some(0) && quota.algorithm() != Some(AlgorithmName::Concurrency);
         let kernel = if is_closed { Kernel::Closed(Closed) } else { kernel(quota, tick, calendar)? };
-        let meter = Self { kernel, min_interval: tick.ceil(quota.min_interval_ns()), capacity: None, tick };
+        let meter = Self { kernel, min_interval: tick.ceil(quota.min_interval_ns()), capacity: None, tick, fingerprint: fingerprint(quota, tick) };
         Ok(Self { capacity: capacity(&meter), ..meter })
     }
+}
+
+/// Fowler, Noll and Vo's hash of all that a meter is made of: fixed, so that it is the same in every process.
+fn fingerprint(quota: &Quota, tick: Tick) -> u64 {
+    let described = format!("{:?} {} {} {}", quota.shape(), quota.min_interval_ns(), quota.max_debt(), tick.nanos());
+    described.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
 }
 
 /// What an empty state has left; `None` is unlimited.

@@ -77,6 +77,15 @@ const NAME_MAX: usize = 64;
 /// The values of a key: addresses as they are, texts after their length.
 pub type KeyBytes = SmallVec<[u8; 64]>;
 
+/// The first value of a key, with its length: what keys have in common that begin with the same attribute.
+pub fn first_value(key: &[u8]) -> &[u8] {
+    let Some((length, rest)) = key.split_first_chunk::<8>() else { return key };
+    let length = u64::from_le_bytes(*length);
+    // Addresses come after the complement of their length.
+    let length = usize::try_from(length.min(!length)).unwrap_or(rest.len());
+    &key[..(8 + length).min(key.len())]
+}
+
 /// Why a rule does not apply.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Miss {
@@ -137,6 +146,11 @@ impl Rule {
                 stated.map_or(*default, |text| text.parse().unwrap_or(u64::MAX)).min(*max)
             }
         }
+    }
+
+    /// How many attributes make the key; 0 counts everybody together.
+    pub fn key_len(&self) -> usize {
+        self.key.len()
     }
 
     pub(super) fn plan(&self, key: &KeyBytes, request: &Request<'_>) -> usize {

@@ -6,16 +6,19 @@
 mod charge;
 mod matched;
 
-use std::sync::atomic::Ordering;
-
-use tidegate_core::descriptors::answer::{Answer, Code, Modes, Status};
+use smallvec::SmallVec;
+use tidegate_core::decision::Verdict;
+use tidegate_core::descriptors::answer::{Answer, Code, Count, Modes, Status};
 use tidegate_core::descriptors::{Domain, Entry, Unit};
+use tidegate_core::meter::Ask;
 use tidegate_core::time::Ticks;
-use tidegate_store::store::StoreError;
+use tidegate_store::store::{Part, Place, StoreError};
 
 use self::matched::{Limited, Matched};
 use super::usage::DESCRIPTORS_MAX;
 use super::{Engine, OnStoreError, UsageError};
+use crate::decision::Origin;
+use crate::remote::Local;
 
 /// One descriptor of a request.
 #[derive(Debug, Clone, Copy)]
@@ -91,9 +94,8 @@ impl Engine {
             }
         };
         let answer = Answer::new(statuses, request.modes);
-        if degraded.is_some() {
-            let counter = if answer.overall == Code::Ok { &self.degraded_allowed } else { &self.degraded_denied };
-            counter.fetch_add(1, Ordering::Relaxed);
+        if let Some(error) = &degraded {
+            self.degraded.count(answer.overall == Code::Ok, error);
         }
         Ok(DescriptorsDecision { answer, is_domain_known: domain.is_some(), degraded, generation: plan.generation() })
     }
@@ -119,21 +121,42 @@ impl Engine {
         Ok(told)
     }
 
-    /// What is said when the store cannot decide. Nothing is known to be left.
+    /// What is said when the store cannot decide.
     fn by_policy(&self, matched: &[Matched<'_>], error: &StoreError) -> Vec<Status> {
-        let free_after = error.retry_after();
-        let is_over = self.on_store_error == OnStoreError::Deny;
-        let count = tidegate_core::descriptors::answer::Count {
-            is_over,
-            remaining: 0,
-            reset_after_s: whole_seconds(free_after, self.store.tick().nanos()),
-        };
+        let policy = self.effective(self.on_store_error);
         let status = |matched: &Matched<'_>| match matched {
             Matched::Nothing => Status::default(),
             Matched::Unlimited => Status::unlimited(),
-            Matched::Limited(limited) => Limited::status(limited, count),
+            Matched::Limited(limited) => limited.status(match policy {
+                OnStoreError::Local => self.count_locally(limited),
+                OnStoreError::Allow | OnStoreError::Deny => {
+                    // Nothing is known to be left.
+                    let reset_after_s = whole_seconds(error.retry_after(), self.store.tick().nanos());
+                    Count { is_over: policy == OnStoreError::Deny, remaining: 0, reset_after_s }
+                }
+            }),
         };
         matched.iter().map(status).collect()
+    }
+
+    /// What this instance's share of a descriptor's limit says. Each descriptor is counted on its own.
+    fn count_locally(&self, limited: &Limited<'_>) -> Count {
+        let local = |(index, planned)| Local {
+            index: u16::try_from(index).unwrap_or(u16::MAX),
+            planned,
+            key: limited.key,
+            place: Place::of(limited.key),
+            ask: Ask::cost(limited.cost),
+            part: Part::Enforced,
+        };
+        let asked: SmallVec<[Local<'_>; 1]> = limited.quotas().iter().enumerate().map(local).collect();
+        let verdict = Verdict::new(self.remote.as_ref().map(|remote| remote.parts().fallback.decide(Origin::Check, &asked)).unwrap_or_default());
+        let wait = verdict.retry_after().filter(|&wait| wait > 0).unwrap_or(verdict.reset_after());
+        Count {
+            is_over: !verdict.is_allowed(),
+            remaining: verdict.remaining().unwrap_or(u64::MAX),
+            reset_after_s: whole_seconds(wait, self.store.tick().nanos()),
+        }
     }
 }
 

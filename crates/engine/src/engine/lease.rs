@@ -51,12 +51,22 @@ impl Engine {
         Ok(self.release_all(&held(&plan, decision)))
     }
 
+    /// A store that cannot answer has not lost anything yet, and may be back before the lease expires.
     fn renew_all(&self, charges: &[Charge<'_>]) -> bool {
-        !charges.is_empty() && charges.iter().all(|charge| self.store.renew(charge).unwrap_or(false))
+        let is_held = |charge: &Charge<'_>| match self.store.renew(charge) {
+            Ok(is_held) => is_held || self.remote.as_ref().is_some_and(|remote| remote.parts().fallback.renew(charge)),
+            Err(error) => error.is_transient(),
+        };
+        !charges.is_empty() && charges.iter().all(is_held)
     }
 
     fn release_all(&self, charges: &[Charge<'_>]) -> bool {
-        charges.iter().filter(|charge| self.store.release(charge).unwrap_or(false)).count() > 0
+        let is_given_back = |charge: &&Charge<'_>| {
+            // Lent while the store was away: it knows nothing of it.
+            let is_local = self.remote.as_ref().is_some_and(|remote| remote.parts().fallback.release(charge));
+            is_local || self.store.release(charge).unwrap_or(false)
+        };
+        charges.iter().filter(is_given_back).count() > 0
     }
 }
 

@@ -12,13 +12,13 @@ use tidegate_core::rules::explain::Outcome;
 use tidegate_core::rules::identity::Claims;
 use tidegate_core::rules::rule_set::ROLLOUT_ALL;
 use tidegate_core::rules::spec::Mode;
-use tidegate_core::rules::{Matches, Request, Rule};
+use tidegate_core::rules::{Matches, Request, Rule, first_value};
 use tidegate_core::time::Ticks;
 use tidegate_store::digest::{Digest, Digester};
-use tidegate_store::store::{Charge, Part};
+use tidegate_store::store::{Charge, Part, Place};
 
 use super::{CheckOptions, Engine, UsageError, charge, random_id};
-use crate::decision::{Asked, Charged, Decision, Origin, Requested};
+use crate::decision::{Asked, Charged, Decision, Origin, Question, Requested};
 use crate::jwt::Jwt;
 use crate::plan::{Plan, Rules};
 
@@ -33,6 +33,13 @@ pub trait Facts {
 
 /// Facts as the rules see them, by name.
 type Seen = Vec<(String, String)>;
+
+/// The counters of a request.
+#[derive(Debug)]
+pub struct CountersOf {
+    plan: Arc<Plan>,
+    requested: Box<Requested>,
+}
 
 /// What became of one rule, and why.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -66,7 +73,7 @@ impl Engine {
             charges => self.store.check(charges),
         });
         let cost = total(&requested, cost);
-        Ok(self.decision(plan, Origin::Check, Asked::Request(requested), cost, outcome).taken(resets, lease))
+        Ok(self.answer(Question { plan, origin: Origin::Check, asked: Asked::Request(requested), cost, resets, lease }, outcome))
     }
 
     /// The same, but answers only whether it took.
@@ -81,7 +88,11 @@ impl Engine {
             [] => Ok(true),
             charges => self.store.allow(charges),
         });
-        Ok(outcome.unwrap_or_else(|error| self.without_store(&plan, &Asked::Request(requested), &error).is_allowed()))
+        Ok(outcome.unwrap_or_else(|error| {
+            let cost = total(&requested, cost);
+            let question = Question { plan, origin: Origin::Check, asked: Asked::Request(requested), cost, resets: 0, lease };
+            self.without_store(&question, &error).is_allowed()
+        }))
     }
 
     /// Answers what `check_request` would, and changes nothing.
@@ -93,7 +104,7 @@ impl Engine {
         let requested = self.ask(&plan, facts, cost)?;
         let outcome = Self::with_requested(&plan, &requested, None, Ticks::MAX, |charges| self.store.peek(charges));
         let cost = total(&requested, cost);
-        Ok(self.decision(plan, Origin::Peek, Asked::Request(requested), cost, outcome))
+        Ok(self.answer(Question::new(plan, Origin::Peek, Asked::Request(requested), cost), outcome))
     }
 
     /// Takes `cost` without asking, up to each quota's `max_debt`.
@@ -111,13 +122,26 @@ impl Engine {
     /// # Errors
     /// See [`reset`](Self::reset).
     pub fn reset_request(&self, facts: &impl Facts) -> Result<bool, UsageError> {
+        Ok(self.reset_all(&self.counters_of(facts)?))
+    }
+
+    /// The counters of a request, to be forgotten by [`reset_all`](Self::reset_all).
+    ///
+    /// # Errors
+    /// See [`check_request`](Self::check_request).
+    pub fn counters_of(&self, facts: &impl Facts) -> Result<CountersOf, UsageError> {
         let plan = self.plan();
         let requested = self.ask(&plan, facts, Some(0))?;
+        Ok(CountersOf { plan, requested })
+    }
+
+    /// Forgets counters; `false` when nothing was known of any.
+    pub fn reset_all(&self, CountersOf { plan, requested }: &CountersOf) -> bool {
         self.resets.fetch_add(1, Ordering::SeqCst);
-        let forgotten = Self::with_requested(&plan, &requested, None, Ticks::MAX, |charges| {
+        let forgotten = Self::with_requested(plan, requested, None, Ticks::MAX, |charges| {
             charges.iter().filter(|charge| self.store.reset(charge).unwrap_or(false)).count()
         });
-        Ok(forgotten > 0)
+        forgotten > 0
     }
 
     /// What the rules make of a request, rule by rule, and the facts as they see them.
@@ -156,11 +180,11 @@ impl Engine {
 
     fn debit_requested(&self, plan: Arc<Plan>, requested: Box<Requested>, cost: u64) -> Decision {
         let outcome = Self::with_requested(&plan, &requested, None, Ticks::MAX, |charges| self.store.debit(charges));
-        self.decision(plan, Origin::Debit, Asked::Request(requested), cost, outcome)
+        self.answer(Question::new(plan, Origin::Debit, Asked::Request(requested), cost), outcome)
     }
 
     /// What the rules in force ask of a request.
-    fn ask(&self, plan: &Plan, facts: &impl Facts, cost: Option<u64>) -> Result<Box<Requested>, UsageError> {
+    pub(super) fn ask(&self, plan: &Plan, facts: &impl Facts, cost: Option<u64>) -> Result<Box<Requested>, UsageError> {
         let rules = plan.rules().ok_or(UsageError::NoRules)?;
         if let Some(cost) = cost.filter(|&cost| cost > UNITS_MAX) {
             return Err(UsageError::CostTooLarge { cost });
@@ -191,14 +215,25 @@ impl Engine {
             let set = rules.set_of(found.rule, found.plan);
             let shadow = || Part::Shadow(u16::try_from(number).unwrap_or(u16::MAX));
             let part = if is_enforced(rule, &matches.keys[found.key].1) { Part::Enforced } else { shadow() };
-            let charged = |quota| Charged { rule: found.rule, set, quota, key: keys[found.key], cost: found.cost, part };
+            let key = keys[found.key];
+            let place = self.place(rule, key, &matches.keys[found.key].1);
+            let charged = |quota| Charged { rule: found.rule, set, quota, key, place, cost: found.cost, part };
             requested.charged.extend((0..plan.sets()[set].quotas.len()).map(charged));
         }
         requested
     }
 
+    /// Where a key of a rule is kept: with all others whose first attribute has the same value, so that the rules of one client are decided together.
+    fn place(&self, rule: &Rule, key: Digest, bytes: &[u8]) -> Place {
+        let attributes = u8::try_from(rule.key_len()).unwrap_or(Place::EVERYBODY);
+        // In this process everything is in one place.
+        let is_shared = self.remote.is_some() && attributes > 1;
+        let tag = if is_shared { self.digester.digest(first_value(bytes)) } else { key };
+        Place { tag, breadth: Place::EVERYBODY - attributes }
+    }
+
     /// Calls `act` with the charges of a request.
-    fn with_requested<R>(
+    pub(super) fn with_requested<R>(
         plan: &Plan,
         requested: &Requested,
         lease: Option<u128>,
@@ -208,8 +243,9 @@ impl Engine {
         let charges: SmallVec<[Charge<'_>; 4]> = requested
             .charged
             .iter()
-            .map(|&Charged { set, quota, key, cost, part, .. }| Charge {
+            .map(|&Charged { set, quota, key, place, cost, part, .. }| Charge {
                 part,
+                place,
                 ..charge(&plan.sets()[set].quotas[quota], key, Ask { cost, lease, max_delay })
             })
             .collect();
@@ -229,13 +265,13 @@ fn rollout_place(rule: &Rule, key: &[u8]) -> u64 {
 }
 
 /// Whether a quota that is asked lends slots. Others in force may, which is no reason to make up an id or to promise a lease.
-fn lends(plan: &Plan, requested: &Requested) -> bool {
+pub(super) fn lends(plan: &Plan, requested: &Requested) -> bool {
     let is_lender = |charged: &Charged| plan.sets()[charged.set].quotas[charged.quota].meter.retry_is_hint();
     plan.lease_ttl_ns().is_some() && requested.charged.iter().any(is_lender)
 }
 
 /// The cost of a request as a whole: what was asked for, or the most that any rule charges.
-fn total(requested: &Requested, cost: Option<u64>) -> u64 {
+pub(super) fn total(requested: &Requested, cost: Option<u64>) -> u64 {
     cost.unwrap_or_else(|| requested.charged.iter().map(|charged| charged.cost).max().unwrap_or(1))
 }
 

@@ -145,6 +145,14 @@ impl Planned {
         self.drained_at(now).map(|at| at.max(now + self.quota.min_interval_ns()))
     }
 
+    /// How long it takes until nothing counts any more that was taken up to `now`; `None` if that cannot be said.
+    pub(crate) fn drain_ns(&self, now: Ticks) -> Option<Ticks> {
+        match *self.quota.shape() {
+            Shape::Concurrency { ttl_ns, .. } => Some(ttl_ns),
+            _ => self.outlives(now).map(|at| at - now),
+        }
+    }
+
     fn drained_at(&self, now: Ticks) -> Option<Ticks> {
         match *self.quota.shape() {
             Shape::Unlimited | Shape::Concurrency { .. } => None,

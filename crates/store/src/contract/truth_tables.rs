@@ -12,8 +12,24 @@ use crate::clock::ManualClock;
 use crate::store::Store;
 
 /// Every field of every answer, as the tables say. Calendars are left to the engine.
+///
+/// The tables count nanoseconds, and have quotas at the edge of what can be written. Where these are too fine for the numbers that a store counts with,
+/// it says so, and such a table is left out; but not more than a few.
 pub fn every_row_is_answered_as_the_tables_say<S: Store>(factory: impl Fn(ManualClock) -> S) {
-    vectors::play_all(|table| (!table.needs_calendar()).then(|| Player::new(Counter::new(&factory), table)));
+    let (mut played, mut too_fine) = (0, Vec::new());
+    vectors::play_all(|table| {
+        if table.needs_calendar() {
+            return None;
+        }
+        let counter = Counter::new(&factory);
+        if table.quotas().any(|quota| counter.store.meter(quota, None).is_err()) {
+            too_fine.push(table.name.clone());
+            return None;
+        }
+        played += 1;
+        Some(Player::new(counter, table))
+    });
+    assert!(too_fine.len() * 20 <= played, "too fine are {too_fine:?}");
 }
 
 /// What a row took, under which quota, and how much of it was given back.

@@ -49,6 +49,7 @@ impl Servers {
     /// # Panics
     ///
     /// If they are installed, and do not start.
+    #[allow(clippy::print_stderr, reason = "shown with the output of the test")]
     pub(crate) fn start_if_installed(arguments: &[&str]) -> Option<Self> {
         Self::try_start(arguments).map_err(|missing| eprintln!("skipped: {missing}")).ok()
     }
@@ -97,6 +98,15 @@ impl Servers {
     /// If the server answers with an error.
     pub(crate) fn ask(&self, words: &[&str]) -> Value {
         self.command(&serde_json::json!({"do": "command", "args": words}))
+    }
+
+    /// The address with the certificates to trust and to show, with `--tls`.
+    ///
+    /// # Panics
+    ///
+    /// Without `--tls`.
+    pub(crate) fn tls_url(&self) -> &str {
+        self.description["tls_url"].as_str().expect("started with --tls")
     }
 
     /// The path of a certificate or key, with `--tls`: `ca`, `client_cert`, `client_key`.

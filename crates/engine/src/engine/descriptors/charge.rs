@@ -78,7 +78,9 @@ pub(super) fn give_back(store: &dyn Store, matched: &[Matched<'_>]) -> Result<()
                 until: None,
                 part: limited.part,
             };
-            if let Some(id) = window.end(store.now(), store.tick()) {
+            if let Some(end) = window.end(store.now(), store.tick()) {
+                // Receipts are in the ticks of their meters.
+                let id = end * store.tick().nanos() / window.meter.tick().nanos();
                 store.refund(&charge, Refund { receipt: Receipt::Window { id }, cost: limited.credit })?;
             }
         }

@@ -45,14 +45,7 @@ pub(super) struct Limited<'p> {
 #[derive(Debug)]
 enum Source<'p> {
     Tree(&'p Limit, &'p [Planned]),
-    Own(CurrentLimit, Box<Own>),
-}
-
-#[derive(Debug)]
-struct Own {
-    quota: Quota,
-    meter: Meter,
-    namespace: Digest,
+    Own(CurrentLimit, Box<Planned>),
 }
 
 /// One quota of a descriptor.
@@ -64,7 +57,12 @@ pub(super) struct Window<'a> {
     pub(super) namespace: Digest,
 }
 
-impl Window<'_> {
+impl<'a> Window<'a> {
+    fn of(planned: &'a Planned) -> Self {
+        let Planned { quota, calendar, meter, namespace, .. } = planned;
+        Self { quota, calendar: calendar.as_deref(), meter, namespace: *namespace }
+    }
+
     /// The end of the window of now; `None` if it is not fixed.
     pub(super) fn end(&self, now: Ticks, tick: Tick) -> Option<Ticks> {
         match self.quota.shape() {
@@ -85,19 +83,14 @@ impl Window<'_> {
 impl Limited<'_> {
     /// Its quotas.
     pub(super) fn windows(&self) -> SmallVec<[Window<'_>; 1]> {
+        self.quotas().iter().map(Window::of).collect()
+    }
+
+    /// The same, as they were planned.
+    pub(super) fn quotas(&self) -> &[Planned] {
         match &self.limit {
-            Source::Own(_, own) => {
-                [Window { quota: &own.quota, calendar: None, meter: &own.meter, namespace: own.namespace }].into_iter().collect()
-            }
-            Source::Tree(_, quotas) => quotas
-                .iter()
-                .map(|Planned { quota, calendar, meter, namespace, .. }| Window {
-                    quota,
-                    calendar: calendar.as_deref(),
-                    meter,
-                    namespace: *namespace,
-                })
-                .collect(),
+            Source::Own(_, own) => std::slice::from_ref(own),
+            Source::Tree(_, quotas) => quotas,
         }
     }
 
@@ -196,7 +189,10 @@ fn own_limit(engine: &Engine, domain: &Domain, own: OwnLimit, index: usize) -> R
     let meter = engine.store.meter(&quota, None).expect("windows from the epoch need no calendar, and no rate");
     let namespace = plan::descriptor_namespace(&quota, &engine.digester);
     let limit = CurrentLimit { name: None, requests_per_unit: own.requests_per_unit, unit: own.unit };
-    Ok(Source::Own(limit, Box::new(Own { quota, meter, namespace })))
+    let (label, text) = (quota.label(), quota.to_string());
+    let planned =
+        Planned { quota, meter, namespace, until: None, rule: None, label, text, calendar: None, refunds_since: plan::FIRST };
+    Ok(Source::Own(limit, Box::new(planned)))
 }
 
 fn assign_parts(matched: &mut [Matched<'_>], domain: &Domain, are_all_quotas: bool) {

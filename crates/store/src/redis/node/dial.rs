@@ -2,16 +2,18 @@
 
 use std::io;
 use std::net::IpAddr;
+use std::path::Path;
 use std::sync::Arc;
+#[cfg(unix)]
 use std::time::Duration;
 
 use tokio::net::TcpStream;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout, timeout_at};
+use tokio_rustls::TlsConnector;
 use tokio_rustls::rustls::pki_types::ServerName;
-use tokio_rustls::{TlsConnector, rustls};
 
 use super::ServerInfo;
-use super::greet::greet;
+use super::greet::{broken, greet};
 use super::stream::Stream;
 use crate::redis::resp::Parser;
 use crate::redis::url::{Address, Login, Tls};
@@ -32,10 +34,7 @@ pub(super) struct Dialled {
 /// Connects and logs in, each within `connect_timeout`.
 pub(super) async fn dial(address: &Address, login: &Login) -> Result<Dialled, StoreError> {
     let patience = login.connect_timeout;
-    let Ok(stream) = timeout(patience, connect(address, login)).await else {
-        return Err(StoreError::unavailable(format!("no connection within {patience:?}")));
-    };
-    let mut stream = stream?;
+    let mut stream = connect(address, login).await?;
     let mut parser = Parser::default();
     let Ok(server) = timeout(patience, greet(&mut stream, &mut parser, login)).await else {
         return Err(StoreError::unavailable(format!(
@@ -46,15 +45,18 @@ pub(super) async fn dial(address: &Address, login: &Login) -> Result<Dialled, St
 }
 
 async fn connect(address: &Address, login: &Login) -> Result<Stream, StoreError> {
-    let (host, port) = match address {
-        Address::Tcp { host, port } => (host, *port),
-        Address::Unix(path) => return unix(path).await,
+    let patience = login.connect_timeout;
+    let deadline = Instant::now() + patience;
+    let late = |_| StoreError::unavailable(format!("no connection within {patience:?}"));
+    let failed = |error| StoreError::unavailable(format!("cannot connect: {error}"));
+    let (host, stream) = match address {
+        Address::Unix(path) => return timeout_at(deadline, unix(path)).await.map_err(late)?.map_err(failed),
+        Address::Tcp { host, port } => (host, timeout_at(deadline, tcp(host, *port)).await.map_err(late)?.map_err(failed)?),
     };
-    let stream = tcp(host, port).await.map_err(|error| StoreError::unavailable(format!("cannot connect: {error}")))?;
-    match &login.tls {
-        None => Ok(Stream::Tcp(stream)),
-        Some(tls) => secured(stream, host, tls).await,
-    }
+    let Some(tls) = &login.tls else { return Ok(Stream::Tcp(stream)) };
+    // A Redis without TLS takes the greeting for the beginning of a long command, and waits for its end.
+    let late = |_| StoreError::unavailable(format!("connected, but no answer within {patience:?}; does the port speak TLS?"));
+    timeout_at(deadline, secured(stream, host, tls)).await.map_err(late)?
 }
 
 async fn tcp(host: &str, port: u16) -> io::Result<TcpStream> {
@@ -85,46 +87,21 @@ fn keep_alive(_stream: &TcpStream) -> io::Result<()> {
 }
 
 #[cfg(unix)]
-async fn unix(path: &std::path::Path) -> Result<Stream, StoreError> {
-    let stream = tokio::net::UnixStream::connect(path).await;
-    stream.map(Stream::Unix).map_err(|error| StoreError::unavailable(format!("cannot connect: {error}")))
+async fn unix(path: &Path) -> io::Result<Stream> {
+    tokio::net::UnixStream::connect(path).await.map(Stream::Unix)
 }
 
 #[cfg(not(unix))]
-async fn unix(_path: &std::path::Path) -> Result<Stream, StoreError> {
-    Err(StoreError::unavailable("this system has no Unix sockets; write redis://host:6379"))
+#[allow(clippy::unused_async, reason = "where there are sockets, it waits")]
+async fn unix(_path: &Path) -> io::Result<Stream> {
+    Err(io::Error::new(io::ErrorKind::Unsupported, "this system has no Unix sockets; write redis://host:6379"))
 }
 
 async fn secured(stream: TcpStream, host: &str, tls: &Tls) -> Result<Stream, StoreError> {
     let Ok(name) = ServerName::try_from(host.to_owned()) else {
         return Err(StoreError::protocol(format!("{host} is a name that no certificate can have")));
     };
-    let stream = TlsConnector::from(Arc::clone(tls.config())).connect(name, stream).await.map_err(|error| {
-        match error.get_ref().and_then(|cause| cause.downcast_ref::<rustls::Error>()) {
-            Some(cause) => without_tls(cause),
-            None => StoreError::unavailable(format!("the connection broke while TLS was agreed upon: {error}")),
-        }
-    })?;
+    let stream =
+        TlsConnector::from(Arc::clone(tls.config())).connect(name, stream).await.map_err(|error| broken(&error, true))?;
     Ok(Stream::Tls(Box::new(stream)))
-}
-
-/// Why TLS could not be agreed upon. That nothing is wrong with the network makes it no better: until somebody mends it, it fails.
-pub(super) fn without_tls(cause: &rustls::Error) -> StoreError {
-    use rustls::{AlertDescription, Error};
-
-    let why = match cause {
-        Error::InvalidMessage(_) => {
-            return StoreError::protocol(
-                "the peer does not speak TLS; write redis:// if the server has none, or the port that has it",
-            );
-        }
-        Error::InvalidCertificate(_) => {
-            format!("the certificate of the server is not trusted ({cause}); tls_ca names a file of authorities")
-        }
-        Error::AlertReceived(AlertDescription::CertificateRequired) => {
-            "the server wants a certificate; tls_cert and tls_key name its files".to_owned()
-        }
-        _ => format!("no agreement on TLS: {cause}"),
-    };
-    StoreError::Access { why: why.into() }
 }

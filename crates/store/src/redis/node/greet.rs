@@ -21,8 +21,9 @@ pub(super) async fn greet<S>(stream: &mut S, parser: &mut Parser, login: &Login)
 where
     S: AsyncRead + AsyncWrite + Unpin,
 {
-    send(stream, &[Command::new(&[b"PING"])]).await?;
-    match receive(stream, parser).await? {
+    let is_tls = login.tls.is_some();
+    send(stream, &[Command::new(&[b"PING"])], is_tls).await?;
+    match receive(stream, parser, is_tls).await? {
         // Who says this hangs up.
         Value::Error(text) if text.starts_with("DENIED") || text.starts_with("ERR max number of clients") => {
             return Err(store_error(&text));
@@ -32,10 +33,10 @@ where
     }
 
     let commands = commands(login);
-    send(stream, &commands.iter().map(|(_, command)| command.clone()).collect::<Vec<_>>()).await?;
+    send(stream, &commands.iter().map(|(_, command)| command.clone()).collect::<Vec<_>>(), is_tls).await?;
     let mut server = ServerInfo::default();
     for (step, _) in &commands {
-        let reply = receive(stream, parser).await?;
+        let reply = receive(stream, parser, is_tls).await?;
         match (step, reply) {
             (Step::Name, _) | (Step::Login | Step::Database, Value::Status(_)) => {}
             (Step::Info, Value::Bulk(text)) => server = info::read(&text)?,
@@ -92,32 +93,22 @@ fn refused(step: &Step, login: &Login, text: &str) -> StoreError {
     }
 }
 
-async fn send<S: AsyncWrite + Unpin>(stream: &mut S, commands: &[Command]) -> Result<(), StoreError> {
+async fn send<S: AsyncWrite + Unpin>(stream: &mut S, commands: &[Command], is_tls: bool) -> Result<(), StoreError> {
     let bytes: Vec<u8> = commands.iter().flat_map(Command::as_bytes).copied().collect();
-    stream.write_all(&bytes).await.map_err(|error| broken(&error))?;
-    stream.flush().await.map_err(|error| broken(&error))
+    stream.write_all(&bytes).await.map_err(|error| broken(&error, is_tls))?;
+    stream.flush().await.map_err(|error| broken(&error, is_tls))
 }
 
-async fn receive<S: AsyncRead + Unpin>(stream: &mut S, parser: &mut Parser) -> Result<Value, StoreError> {
+async fn receive<S: AsyncRead + Unpin>(stream: &mut S, parser: &mut Parser, is_tls: bool) -> Result<Value, StoreError> {
     loop {
         if let Some(value) = parser.next_value().map_err(|error| strange(error, parser.rest()))? {
             return Ok(value);
         }
-        let length = stream.read(parser.space()).await.map_err(|error| broken(&error))?;
+        let length = stream.read(parser.space()).await.map_err(|error| broken(&error, is_tls))?;
         if length == 0 {
-            return Err(StoreError::unavailable(
-                "the peer closed the connection during the handshake; is this the address of a Redis, and does the port speak TLS (rediss://)?",
-            ));
+            return Err(broken(&io::ErrorKind::UnexpectedEof.into(), is_tls));
         }
         parser.filled(length);
-    }
-}
-
-/// With TLS 1.3 the server's opinion of our certificate comes only now.
-fn broken(error: &io::Error) -> StoreError {
-    match error.get_ref().and_then(|cause| cause.downcast_ref::<rustls::Error>()) {
-        Some(cause) => super::dial::without_tls(cause),
-        None => StoreError::unavailable(format!("the connection broke during the handshake: {error}")),
     }
 }
 
@@ -135,4 +126,41 @@ pub(super) fn strange(error: ProtocolError, seen: &[u8]) -> StoreError {
         }
     };
     StoreError::protocol(format!("the peer answers {peer}; is this the address of a Redis?"))
+}
+
+/// Why a connection broke before it worked.
+pub(super) fn broken(error: &io::Error, is_tls: bool) -> StoreError {
+    // With TLS 1.3 the server's opinion of our certificate comes after the greeting.
+    if let Some(cause) = error.get_ref().and_then(|cause| cause.downcast_ref::<rustls::Error>()) {
+        return without_tls(cause);
+    }
+    if error.kind() != io::ErrorKind::UnexpectedEof {
+        return StoreError::unavailable(format!("the connection broke during the handshake: {error}"));
+    }
+    let question =
+        if is_tls { "does the server want a certificate (tls_cert, tls_key)?" } else { "does it speak TLS (rediss://)?" };
+    StoreError::unavailable(format!(
+        "the peer closed the connection during the handshake; is this the address of a Redis, and {question}"
+    ))
+}
+
+/// Why TLS could not be agreed upon. That nothing is wrong with the network makes it no better: until somebody mends it, it fails.
+fn without_tls(cause: &rustls::Error) -> StoreError {
+    use rustls::{AlertDescription, Error};
+
+    let why = match cause {
+        Error::InvalidMessage(_) => {
+            return StoreError::protocol(
+                "the peer does not speak TLS; write redis:// if the server has none, or the port that has it",
+            );
+        }
+        Error::InvalidCertificate(_) => {
+            format!("the certificate of the server is not trusted ({cause}); tls_ca names a file of authorities")
+        }
+        Error::AlertReceived(AlertDescription::CertificateRequired) => {
+            "the server wants a certificate; tls_cert and tls_key name its files".to_owned()
+        }
+        _ => format!("no agreement on TLS: {cause}"),
+    };
+    StoreError::Access { why: why.into() }
 }

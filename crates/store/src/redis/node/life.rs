@@ -9,7 +9,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::dial::{Dialled, dial};
-use super::link::{End, Link};
+use super::link::{End, Link, another};
 use super::queue::{Order, Queue};
 use crate::redis::url::{Address, Login};
 use crate::store::StoreError;
@@ -27,6 +27,15 @@ const LIFE_MIN: Duration = Duration::from_secs(1);
 enum Outcome {
     Up(Dialled),
     Failed(StoreError),
+    Closed,
+}
+
+/// How a connection ended.
+enum Lived {
+    /// It broke, or another one is wanted.
+    Long(StoreError),
+    /// It broke when it was hardly there.
+    Briefly(StoreError),
     Closed,
 }
 
@@ -51,31 +60,20 @@ pub(super) async fn run(queue: Arc<Queue>, address: Address, login: Arc<Login>) 
         let why = match attempt(queue, &address, &login, grace.take()).await {
             Outcome::Closed => return,
             Outcome::Failed(why) => why,
-            Outcome::Up(Dialled { stream, parser, server }) => {
-                queue.up(server);
-                let since = Instant::now();
-                let why = match Link::new(queue, stream, parser, login.stall_limit).run().await {
-                    End::Ordered(Order::Close) => return,
-                    End::Ordered(Order::Reconnect) => {
-                        let why = StoreError::unavailable(format!("{address}: another connection was asked for"));
-                        queue.broken(&why);
-                        grace = Some(why);
-                        continue;
-                    }
-                    End::Broken(why) => at(&address, why),
-                };
-                queue.broken(&why);
-                if since.elapsed() >= LIFE_MIN {
+            Outcome::Up(dialled) => match live(queue, dialled, &address, &login).await {
+                Lived::Closed => return,
+                Lived::Briefly(why) => why,
+                Lived::Long(why) => {
                     failures = 0;
+                    queue.down(&why);
                     grace = Some(why);
                     continue;
                 }
-                why
-            }
+            },
         };
-        queue.broken(&why);
+        queue.down(&why);
         queue.shut(&why);
-        failures += 1;
+        failures = failures.saturating_add(1);
         tokio::select! {
             biased;
             order = queue.ordered() => if order == Order::Close { return },
@@ -103,6 +101,18 @@ async fn attempt(queue: &Queue, address: &Address, login: &Login, grace: Option<
     }
 }
 
+/// Works with a connection as long as it lasts.
+async fn live(queue: &Queue, dialled: Dialled, address: &Address, login: &Login) -> Lived {
+    let since = Instant::now();
+    queue.up(dialled.server);
+    match Link::new(queue, dialled.stream, dialled.parser, login.stall_limit).run(address).await {
+        End::Ordered(Order::Close) => Lived::Closed,
+        End::Ordered(Order::Reconnect) => Lived::Long(at(address, another())),
+        End::Broken(why) if since.elapsed() < LIFE_MIN => Lived::Briefly(why),
+        End::Broken(why) => Lived::Long(why),
+    }
+}
+
 /// How long to wait before the next attempt: between half and all of a time that doubles, so that a fleet does not come back as one.
 fn pause(failures: u32) -> Duration {
     let longest = PAUSE_MIN.saturating_mul(1 << (failures - 1).min(16)).min(PAUSE_MAX);
@@ -112,7 +122,7 @@ fn pause(failures: u32) -> Duration {
 }
 
 /// The same error, with the address of the server.
-fn at(address: &Address, error: StoreError) -> StoreError {
+pub(super) fn at(address: &Address, error: StoreError) -> StoreError {
     let say = |why: Arc<str>| format!("{address}: {why}").into();
     match error {
         StoreError::Unavailable { why } => StoreError::Unavailable { why: say(why) },
@@ -121,5 +131,21 @@ fn at(address: &Address, error: StoreError) -> StoreError {
         StoreError::Foreign { why } => StoreError::Foreign { why: say(why) },
         StoreError::Protocol { why } => StoreError::Protocol { why: say(why) },
         StoreError::Full { .. } | StoreError::Timeout | StoreError::Open { .. } => error,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pauses_double_up_to_the_longest_and_differ_by_chance() {
+        for (failures, longest) in [(1, 50), (2, 100), (3, 200), (6, 1_600), (7, 2_000), (u32::MAX, 2_000)] {
+            let longest = Duration::from_millis(longest);
+            let pauses: Vec<_> = (0..100).map(|_| pause(failures)).collect();
+
+            assert!(pauses.iter().all(|pause| (longest / 2..=longest).contains(pause)), "{failures}: {pauses:?}");
+            assert!(pauses.iter().any(|pause| *pause != pauses[0]), "{failures}");
+        }
     }
 }

@@ -10,10 +10,12 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::sync::oneshot;
 use tokio::time::{Instant, Sleep};
 
+use super::life::at;
 use super::queue::{Answer, Order, Queue, Queued, closed};
 use super::stream::Stream;
 use super::{CallError, greet};
 use crate::redis::resp::{Parser, Value};
+use crate::redis::url::Address;
 use crate::store::StoreError;
 
 /// `ASKING`, encoded.
@@ -87,12 +89,15 @@ impl<'a> Link<'a> {
     }
 
     /// Works until the connection ends. Every call that was taken is answered then.
-    pub(super) async fn run(mut self) -> End {
-        let end = std::future::poll_fn(|context| self.poll(context)).await;
+    pub(super) async fn run(mut self, address: &Address) -> End {
+        let end = match std::future::poll_fn(|context| self.poll(context)).await {
+            End::Broken(why) => End::Broken(at(address, why)),
+            end @ End::Ordered(_) => end,
+        };
         let why = match &end {
             End::Broken(why) => why.clone(),
             End::Ordered(Order::Close) => closed(),
-            End::Ordered(Order::Reconnect) => StoreError::unavailable("another connection was asked for"),
+            End::Ordered(Order::Reconnect) => at(address, another()),
         };
         for call in self.in_flight.drain(..) {
             let error = if call.begin < self.written { CallError::Lost } else { CallError::NotSent };
@@ -115,7 +120,7 @@ impl<'a> Link<'a> {
         }
         self.accept();
         if let Poll::Ready(Err(error)) = self.write(context) {
-            return Poll::Ready(End::Broken(StoreError::unavailable(format!("the connection broke: {error}"))));
+            return Poll::Ready(End::Broken(broken(&error)));
         }
         if self.is_stalled(context) {
             let why = format!("no answer within {:?}; the connection was given up", self.stall_limit);
@@ -171,12 +176,13 @@ impl<'a> Link<'a> {
             let mut space = ReadBuf::new(self.parser.space());
             match Pin::new(&mut self.stream).poll_read(context, &mut space) {
                 Poll::Pending => return Ok(()),
-                Poll::Ready(Err(error)) => return Err(StoreError::unavailable(format!("the connection broke: {error}"))),
+                Poll::Ready(Err(error)) if error.kind() == io::ErrorKind::UnexpectedEof => return Err(hung_up()),
+                Poll::Ready(Err(error)) => return Err(broken(&error)),
                 Poll::Ready(Ok(())) => {}
             }
             let length = space.filled().len();
             if length == 0 {
-                return Err(StoreError::unavailable("the server closed the connection"));
+                return Err(hung_up());
             }
             self.parser.filled(length);
             while let Some(value) = self.parser.next_value().map_err(|error| greet::strange(error, self.parser.rest()))? {
@@ -219,4 +225,17 @@ impl<'a> Link<'a> {
             self.is_armed = true;
         }
     }
+}
+
+fn broken(error: &io::Error) -> StoreError {
+    StoreError::unavailable(format!("the connection broke: {error}"))
+}
+
+fn hung_up() -> StoreError {
+    StoreError::unavailable("the server closed the connection")
+}
+
+/// What calls get whose connection is given up for another.
+pub(super) fn another() -> StoreError {
+    StoreError::unavailable("another connection was asked for")
 }

@@ -104,7 +104,7 @@ impl Queue {
         waiting.load -= calls.len();
         wake(waiting);
         fail(calls, &closed());
-        self.broken(&closed());
+        self.down(&closed());
     }
 
     pub(super) fn state(&self) -> &watch::Sender<NodeState> {
@@ -144,8 +144,8 @@ impl Queue {
         self.state.send_replace(NodeState::Up { since: Instant::now(), server: Arc::new(server) });
     }
 
-    /// The connection broke. Calls may wait for the next one.
-    pub(super) fn broken(&self, why: &StoreError) {
+    /// There is no connection. Calls may still wait for the next one.
+    pub(super) fn down(&self, why: &StoreError) {
         let now = Instant::now();
         self.state.send_modify(|state| {
             let since = if let NodeState::Down { since, .. } = state { *since } else { now };
@@ -200,4 +200,62 @@ fn fail(calls: Vec<Queued>, why: &StoreError) {
 /// What calls get after the end.
 pub(super) fn closed() -> StoreError {
     StoreError::unavailable("the connection was closed")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ping() -> Command {
+        Command::new(&[b"PING"])
+    }
+
+    #[test]
+    fn calls_beyond_the_most_are_refused_until_others_have_ended() {
+        let queue = Queue::default();
+        let mut taken = Vec::new();
+        let answers: Vec<_> = (0..CALLS_MAX).map(|_| queue.push(ping(), false).unwrap()).collect();
+        assert_eq!(answers.len(), CALLS_MAX);
+
+        let Err(CallError::NotSent(why)) = queue.push(ping(), false) else { panic!("there is no room") };
+        assert_eq!(why.kind(), "store_refused");
+        queue.take(&mut taken, 0, &Context::from_waker(Waker::noop()));
+        assert!(queue.push(ping(), false).is_err(), "calls in flight count too");
+        queue.ended(1);
+        assert!(queue.push(ping(), false).is_ok());
+        assert!(queue.push(ping(), false).is_err());
+    }
+
+    #[test]
+    fn of_the_calls_of_one_batch_only_the_first_wakes_the_task() {
+        struct Count(std::sync::atomic::AtomicUsize);
+        impl std::task::Wake for Count {
+            fn wake(self: Arc<Self>) {
+                self.0.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+            }
+        }
+        let count = Arc::new(Count(0.into()));
+        let waker = Waker::from(Arc::clone(&count));
+        let queue = Queue::default();
+        let mut taken = Vec::new();
+
+        for batch in 1..=3 {
+            assert_eq!(queue.take(&mut taken, 0, &Context::from_waker(&waker)), None);
+            for _ in 0..10 {
+                queue.push(ping(), false).unwrap();
+            }
+            assert_eq!(count.0.load(std::sync::atomic::Ordering::Relaxed), batch);
+        }
+    }
+
+    #[test]
+    fn an_end_outlasts_everything() {
+        let queue = Queue::default();
+        queue.close();
+        queue.up(ServerInfo::default());
+        queue.shut(&StoreError::Timeout);
+
+        assert_eq!(queue.push(ping(), false).unwrap_err(), CallError::NotSent(closed()));
+        assert_eq!(queue.take(&mut Vec::new(), 0, &Context::from_waker(Waker::noop())), Some(Order::Close));
+    }
 }

@@ -9,6 +9,7 @@ use tidegate_core::meter::Refund;
 use super::assemble::Script;
 use super::decode::Asked;
 use crate::redis::resp::Command;
+use crate::redis::topology::Calls;
 
 /// What is asked of the counters of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -94,5 +95,15 @@ impl Call {
     fn parts(&self) -> impl Iterator<Item = &[u8]> {
         let starts = std::iter::once(0).chain(self.ends.iter().copied());
         starts.zip(&self.ends).map(|(start, &end)| &self.bytes[start as usize..end as usize])
+    }
+}
+
+impl Calls for Call {
+    fn by_hash(&self) -> Command {
+        self.by_hash()
+    }
+
+    fn by_text(&self) -> Command {
+        self.by_text()
     }
 }

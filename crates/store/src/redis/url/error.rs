@@ -126,7 +126,7 @@ pub enum UrlError {
     #[error("the address of the store has tls_ca and tls_insecure; leave tls_insecure out, the file says whom to trust")]
     InsecureAuthorities,
     /// A file that cannot be used.
-    #[error("{name} of the address of the store: {}: {why}", path.display())]
+    #[error("{name} of the address of the store: {path:?} {why}")]
     File {
         /// The parameter that names it.
         name: &'static str,

@@ -1,0 +1,138 @@
+//! Questions whose answers take time: they are put first and waited for later, on this thread or on none.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use tidegate_core::decision::Verdict;
+use tidegate_core::meter::Ask;
+use tidegate_core::time::Ticks;
+use tidegate_store::redis::script::Op;
+use tidegate_store::store::Charge;
+
+use super::{CheckOptions, Engine, Facts, UsageError, charges, random_id, request};
+use crate::decision::{Asked, Decision, Origin, Question};
+use crate::remote::{Prepared, Ready};
+
+/// A question that was put, or is about to be: one of the two methods gets its decision.
+#[derive(Debug)]
+pub struct Pending {
+    engine: Arc<Engine>,
+    question: Question,
+    ready: Ready,
+}
+
+/// What became of a question.
+#[derive(Debug)]
+pub enum Begun {
+    /// It is decided.
+    Decided(Decision),
+    /// The store has to be waited for.
+    Pending(Pending),
+}
+
+impl Engine {
+    /// Begins to check, to peek or to debit a key.
+    ///
+    /// # Errors
+    /// See [`UsageError`]. A denial is not an error, and neither is a store that cannot answer.
+    pub fn begin(
+        self: &Arc<Self>,
+        origin: Origin,
+        key: &[u8],
+        cost: u64,
+        options: CheckOptions,
+    ) -> Result<Begun, UsageError> {
+        let key = self.key(key, cost)?;
+        // Read before anything is charged: a reset in between must void the receipt.
+        let resets = self.resets.load(Ordering::SeqCst);
+        let plan = self.plan();
+        let lends = origin == Origin::Check && plan.lease_ttl_ns().is_some();
+        let lease = lends.then(|| options.lease.unwrap_or_else(random_id));
+        let question = Question { plan, origin, asked: Asked::Key(key), cost, resets, lease };
+        Ok(self.put(question, options.max_delay.unwrap_or(Ticks::MAX)))
+    }
+
+    /// Begins to check, to peek or to debit a request.
+    ///
+    /// # Errors
+    /// See [`begin`](Self::begin).
+    pub fn begin_request(
+        self: &Arc<Self>,
+        origin: Origin,
+        facts: &impl Facts,
+        cost: Option<u64>,
+        options: CheckOptions,
+    ) -> Result<Begun, UsageError> {
+        let resets = self.resets.load(Ordering::SeqCst);
+        let plan = self.plan();
+        let requested = self.ask(&plan, facts, cost)?;
+        let lends = origin == Origin::Check && request::lends(&plan, &requested);
+        let lease = lends.then(|| options.lease.unwrap_or_else(random_id));
+        let cost = request::total(&requested, cost);
+        let question = Question { plan, origin, asked: Asked::Request(requested), cost, resets, lease };
+        Ok(self.put(question, options.max_delay.unwrap_or(Ticks::MAX)))
+    }
+
+    fn put(self: &Arc<Self>, question: Question, max_delay: Ticks) -> Begun {
+        let op = match question.origin {
+            Origin::Check => Op::Check,
+            Origin::Peek => Op::Peek,
+            Origin::Debit => Op::Debit,
+        };
+        let prepared = with_charges(&question, max_delay, |charges| match &self.remote {
+            Some(remote) => remote.prepare(op, charges, self.budget(&question)),
+            None if charges.is_empty() => Prepared::Known(Ok(Verdict::default())),
+            None => Prepared::Known(match question.origin {
+                Origin::Check => self.store.check(charges),
+                Origin::Peek => self.store.peek(charges),
+                Origin::Debit => self.store.debit(charges),
+            }),
+        });
+        match prepared {
+            Prepared::Known(outcome) => Begun::Decided(self.answer(question, outcome)),
+            Prepared::Ready(ready) => Begun::Pending(Pending { engine: Arc::clone(self), question, ready }),
+        }
+    }
+}
+
+impl Engine {
+    /// The shortest budget of the rules that apply; `None` if none says one.
+    fn budget(&self, question: &Question) -> Option<Duration> {
+        let (Asked::Request(requested), Some(rules)) = (&question.asked, question.plan.rules()) else { return None };
+        let budgets = requested.rules.iter().filter_map(|&rule| rules.set.rules()[rule].budget_ms);
+        budgets.min().map(|budget_ms| Duration::from_millis(budget_ms.into()))
+    }
+}
+
+impl Begun {
+    /// The decision, waited for on this thread if need be.
+    pub fn wait(self) -> Decision {
+        match self {
+            Self::Decided(decision) => decision,
+            Self::Pending(pending) => pending.wait(),
+        }
+    }
+}
+
+impl Pending {
+    /// Waits on this thread, as long as the budget lasts.
+    pub fn wait(self) -> Decision {
+        let Self { engine, question, ready } = self;
+        engine.answer(question, ready.verdict())
+    }
+
+    /// Has `deliver` called with the decision, on the store's thread: it must not wait for anything.
+    pub fn deliver(self, deliver: impl FnOnce(Decision) + Send + 'static) {
+        let Self { engine, question, ready } = self;
+        ready.deliver(move |outcome| deliver(engine.answer(question, outcome)));
+    }
+}
+
+fn with_charges<R>(question: &Question, max_delay: Ticks, act: impl FnOnce(&[Charge<'_>]) -> R) -> R {
+    let Question { plan, asked, cost, lease, .. } = question;
+    match asked {
+        Asked::Key(key) => act(&charges(plan, *key, Ask { cost: *cost, lease: *lease, max_delay })),
+        Asked::Request(requested) => Engine::with_requested(plan, requested, *lease, max_delay, act),
+    }
+}

@@ -1,0 +1,119 @@
+//! What the store last said was left of a counter, so that a fallback does not start with everything: each outage would grant a burst otherwise.
+
+use tidegate_store::digest::Digest;
+
+use super::table::{Entry, Look, Table};
+
+/// Counters unless told otherwise: some 4 MB when all are used.
+pub const ENTRIES_DEFAULT: usize = 65_536;
+
+/// What was left of counters, for all threads. Of too many, those that were seen longest ago are forgotten.
+#[derive(Debug)]
+pub struct Seen {
+    table: Table<Level>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Level {
+    counter: Digest,
+    remaining: u64,
+    seen_at: u64,
+    reset_at: u64,
+}
+
+impl Entry for Level {
+    fn counter(&self) -> Digest {
+        self.counter
+    }
+
+    fn worth(&self, _now: u64) -> u64 {
+        self.seen_at
+    }
+}
+
+impl Default for Seen {
+    fn default() -> Self {
+        Self::new(ENTRIES_DEFAULT)
+    }
+}
+
+impl Seen {
+    /// For at most so many counters, rounded down to a power of two, and at least 512.
+    pub fn new(entries_max: usize) -> Self {
+        Self { table: Table::new(entries_max) }
+    }
+
+    /// The store said that so much is left of a counter, and when all of it will be there again.
+    pub fn put(&self, now: u64, counter: Digest, remaining: u64, reset_after: u64) {
+        let level = Level { counter, remaining, seen_at: now, reset_at: now.saturating_add(reset_after) };
+        self.table.put(now, level, |_| true);
+    }
+
+    /// What was left of a counter, for all instances together, if that was seen within the window.
+    ///
+    /// Without a window, as with a calendar, it holds until everything should be there again.
+    pub fn start_level(&self, now: u64, counter: Digest, window_ns: Option<u64>) -> Option<u64> {
+        self.table.find(counter, |level| {
+            let is_recent = match window_ns {
+                Some(window_ns) => now.saturating_sub(level.seen_at) <= window_ns,
+                None => now < level.reset_at,
+            };
+            if is_recent { Look::Found(level.remaining) } else { Look::Other }
+        })
+    }
+
+    /// The counter was reset: nothing is known of it.
+    pub fn forget(&self, counter: Digest) {
+        self.table.forget(counter);
+    }
+
+    /// Forgets everything and frees the memory.
+    pub fn clear(&self) {
+        self.table.clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const COUNTER: Digest = Digest([1, 2]);
+
+    #[test]
+    fn a_level_holds_for_a_window() {
+        let seen = Seen::new(0);
+        seen.put(100, COUNTER, 7, 30);
+        seen.put(110, COUNTER, 6, 40);
+
+        assert_eq!(seen.start_level(110, COUNTER, Some(50)), Some(6));
+        assert_eq!(seen.start_level(160, COUNTER, Some(50)), Some(6));
+        assert_eq!(seen.start_level(161, COUNTER, Some(50)), None);
+        assert_eq!(seen.start_level(149, COUNTER, None), Some(6));
+        assert_eq!(seen.start_level(150, COUNTER, None), None);
+        assert_eq!(seen.start_level(110, Digest([1, 3]), Some(50)), None);
+    }
+
+    #[test]
+    fn what_was_seen_longest_ago_gives_way() {
+        let seen = Seen::new(0);
+        for counter in 0..9 {
+            seen.put(counter, Digest([0, counter]), counter, 1_000);
+        }
+        let level = |counter| seen.start_level(9, Digest([0, counter]), Some(1_000));
+
+        assert_eq!((level(0), level(1), level(8)), (None, Some(1), Some(8)));
+    }
+
+    #[test]
+    fn what_was_reset_is_not_known() {
+        let seen = Seen::new(0);
+        seen.put(0, COUNTER, 7, 30);
+        seen.put(0, Digest([1, 3]), 8, 30);
+        seen.forget(COUNTER);
+
+        assert_eq!(seen.start_level(0, COUNTER, Some(9)), None);
+        assert_eq!(seen.start_level(0, Digest([1, 3]), Some(9)), Some(8));
+        seen.clear();
+        assert_eq!(seen.start_level(0, Digest([1, 3]), Some(9)), None);
+    }
+}

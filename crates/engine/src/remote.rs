@@ -1,0 +1,223 @@
+//! The way to a store that many processes share: within a budget, and around its failures.
+//!
+//! A call is made up on the caller's thread, sent by the store's own thread, and waited for no longer than the budget. When the budget is over, the
+//! engine decides by policy, and the answer is still taken in when it comes: a denial into the cache of denials, what remains into the memory of the
+//! fallback. A charge is never sent twice.
+//!
+//! | module | holds |
+//! | --- | --- |
+//! | [`call`] | one call: what is noted of it, and what its answer changes |
+//! | [`fallback`] | this instance's share of every quota, while the store is away |
+//! | [`pulse`] | what happens without being asked: heartbeats, probes, debits after an outage |
+//! | [`health`] | how the store and the way to it are doing |
+
+mod call;
+mod fallback;
+mod health;
+mod pulse;
+mod waiting;
+
+pub use health::{Health, ShardHealth};
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use arc_swap::{ArcSwap, Guard};
+use parking_lot::RwLock;
+use tidegate_core::decision::Verdict;
+use tidegate_core::meter::{Meter, MeterError, Refund};
+use tidegate_core::quota::Quota;
+use tidegate_core::time::{Calendar, Tick, Ticks};
+use tidegate_store::redis::io;
+use tidegate_store::redis::script::{Op, Reply};
+use tidegate_store::redis::store::RedisStore;
+use tidegate_store::redis::topology::ShardId;
+use tidegate_store::redis::url::RedisConfig;
+use tidegate_store::store::{Charge, Store, StoreError, StoreStats};
+
+pub(crate) use self::call::{Prepared, Ready};
+pub(crate) use self::fallback::{Fallback, Local};
+use crate::failure::breaker::Breaker;
+use crate::failure::deny_cache::DenyCache;
+
+/// How a shared store is reached.
+#[derive(Debug, Clone)]
+pub struct RemoteOptions {
+    /// Where it is.
+    pub config: RedisConfig,
+    /// How long a decision may take, with all waiting.
+    pub budget: Duration,
+    /// How many denials are remembered; 0 switches the cache off.
+    pub denials_max: usize,
+    /// How many keys are counted locally while the store is away.
+    pub fallback_keys_max: usize,
+    /// How many instances share the store at least, whatever heartbeats tell: the answer for who starts while the store is away.
+    pub instances_min: u32,
+}
+
+/// A shared store, and what is known about it.
+#[derive(Debug)]
+pub struct Remote {
+    options: RemoteOptions,
+    parts: ArcSwap<Parts>,
+}
+
+/// Everything that a forked child has to make anew: threads, connections, and locks that somebody may have held.
+#[derive(Debug)]
+pub(crate) struct Parts {
+    forks: u64,
+    store: RedisStore,
+    budget: Duration,
+    breakers: RwLock<HashMap<ShardId, Arc<Breaker>>>,
+    denials: DenyCache,
+    pub(crate) fallback: Fallback,
+    /// Answers that came after their caller had gone.
+    late: AtomicU64,
+    is_closed: AtomicBool,
+}
+
+impl Remote {
+    /// A way to the store at this address. It need not be there yet.
+    pub fn open(options: RemoteOptions) -> Arc<Self> {
+        let parts = ArcSwap::new(Parts::start(&options));
+        Arc::new(Self { options, parts })
+    }
+
+    /// Makes up a call, unless its outcome is known without one. Nothing borrows the charges afterwards.
+    pub(crate) fn prepare(&self, op: Op, charges: &[Charge<'_>], budget: Option<Duration>) -> Prepared {
+        if charges.is_empty() {
+            return Prepared::Known(Ok(Verdict::default()));
+        }
+        Arc::clone(&self.parts()).prepare(op, charges, budget.unwrap_or(self.options.budget))
+    }
+
+    /// How the store is doing.
+    pub fn health(&self) -> Health {
+        self.parts().health(&self.options)
+    }
+
+    /// Ends the connections. What is counted stays.
+    pub fn close(&self) {
+        let parts = self.parts();
+        parts.is_closed.store(true, Ordering::Relaxed);
+        parts.store.close();
+    }
+
+    /// What is counted here while the store is away.
+    pub(crate) fn parts(&self) -> Guard<Arc<Parts>> {
+        let parts = self.parts.load();
+        if parts.forks == io::forks() {
+            return parts;
+        }
+        // To drop the parent's parts would close its connections and wait for its locks.
+        std::mem::forget(self.parts.swap(Parts::start(&self.options)));
+        self.parts.load()
+    }
+
+    /// Waits for the answer to a call, as long as the budget lasts.
+    fn call(&self, op: Op, charges: &[Charge<'_>]) -> Result<Verdict, StoreError> {
+        match self.prepare(op, charges, None) {
+            Prepared::Known(outcome) => outcome,
+            Prepared::Ready(ready) => ready.verdict(),
+        }
+    }
+
+    /// The same for calls that are answered by yes or no. `None` forgets the counter.
+    fn done(&self, charge: &Charge<'_>, op: Option<Op>) -> Result<bool, StoreError> {
+        match Arc::clone(&self.parts()).prepare_return(op, charge)?.wait()? {
+            Reply::Done(is_done) => Ok(is_done),
+            _ => Err(StoreError::protocol("no verdict was expected")),
+        }
+    }
+}
+
+impl Parts {
+    fn start(options: &RemoteOptions) -> Arc<Self> {
+        let parts = Arc::new(Self {
+            forks: io::forks(),
+            store: RedisStore::open(options.config.clone()),
+            budget: options.budget,
+            breakers: RwLock::default(),
+            denials: DenyCache::new(options.denials_max),
+            fallback: Fallback::new(options.fallback_keys_max, options.instances_min),
+            late: AtomicU64::new(0),
+            is_closed: AtomicBool::new(false),
+        });
+        pulse::start(&parts);
+        // The first decision should not have to wait for the connection. A server that is down does not hold up the start for longer.
+        pulse::first(&parts, options.config.login.connect_timeout);
+        parts
+    }
+
+    pub(crate) fn is_closed(&self) -> bool {
+        self.is_closed.load(Ordering::Relaxed)
+    }
+
+    fn breaker(&self, shard: ShardId) -> Arc<Breaker> {
+        if let Some(breaker) = self.breakers.read().get(&shard) {
+            return Arc::clone(breaker);
+        }
+        let new = || Arc::new(Breaker::new(self.budget_ns(), crate::engine::random_seed()));
+        Arc::clone(self.breakers.write().entry(shard).or_insert_with(new))
+    }
+
+    fn budget_ns(&self) -> u64 {
+        u64::try_from(self.budget.as_nanos()).unwrap_or(u64::MAX)
+    }
+}
+
+/// Every method takes at most the budget.
+impl Store for Remote {
+    fn now(&self) -> Ticks {
+        self.parts().store.now()
+    }
+
+    fn tick(&self) -> Tick {
+        Tick::NANOSECOND
+    }
+
+    fn meter(&self, quota: &Quota, calendar: Option<Arc<dyn Calendar>>) -> Result<Meter, MeterError> {
+        self.parts().store.meter(quota, calendar)
+    }
+
+    fn check(&self, charges: &[Charge<'_>]) -> Result<Verdict, StoreError> {
+        self.call(Op::Check, charges)
+    }
+
+    fn peek(&self, charges: &[Charge<'_>]) -> Result<Verdict, StoreError> {
+        self.call(Op::Peek, charges)
+    }
+
+    fn debit(&self, charges: &[Charge<'_>]) -> Result<Verdict, StoreError> {
+        self.call(Op::Debit, charges)
+    }
+
+    fn refund(&self, charge: &Charge<'_>, refund: Refund) -> Result<(), StoreError> {
+        self.done(charge, Some(Op::Refund(refund))).map(drop)
+    }
+
+    fn renew(&self, charge: &Charge<'_>) -> Result<bool, StoreError> {
+        self.done(charge, Some(Op::Renew))
+    }
+
+    fn release(&self, charge: &Charge<'_>) -> Result<bool, StoreError> {
+        self.done(charge, Some(Op::Release))
+    }
+
+    fn reset(&self, charge: &Charge<'_>) -> Result<bool, StoreError> {
+        self.done(charge, None)
+    }
+
+    /// Deletes the counters of all processes.
+    fn clear(&self) {
+        let parts = self.parts();
+        parts.denials.clear();
+        parts.store.clear();
+    }
+
+    fn stats(&self) -> StoreStats {
+        self.parts().store.stats()
+    }
+}

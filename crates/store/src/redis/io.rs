@@ -1,0 +1,84 @@
+//! The one thread of a process that talks to servers.
+//!
+//! Everything that waits for a network runs there, as tasks of one runtime: connections, timers, failovers. Callers hand over a job and wait, or do
+//! not. One thread is enough, because all it does is to move bytes, and it lets calls of many threads leave in one write.
+//!
+//! A forked child has no such thread, only the memory of it. It makes its own: see [`forked`].
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
+
+use parking_lot::Mutex;
+use tokio::runtime::{Builder, Handle};
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+
+/// Work for the thread.
+pub type Job = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+/// The way to the thread.
+#[derive(Debug, Clone)]
+pub struct Io {
+    handle: Handle,
+    jobs: UnboundedSender<Job>,
+}
+
+/// How often this process was forked from another since the thread began; a child's number differs from its parent's.
+static FORKS: AtomicU64 = AtomicU64::new(0);
+
+/// The thread of each number. Those of ancestors stay: to drop them would shut connections that the parent uses.
+static THREADS: Mutex<Vec<(u64, Io)>> = Mutex::new(Vec::new());
+
+/// To be called in a child right after it was forked, before anything else.
+pub fn forked() {
+    FORKS.fetch_add(1, Ordering::SeqCst);
+}
+
+/// The number of the process in its line of forks. What was made under another number must be made anew.
+pub fn forks() -> u64 {
+    FORKS.load(Ordering::Relaxed)
+}
+
+impl Io {
+    /// The thread of this process; starts it if there is none.
+    ///
+    /// # Panics
+    /// The system has no thread, or no event queue, left.
+    pub fn of_process() -> Self {
+        let mut threads = THREADS.lock();
+        let number = forks();
+        if let Some((_, io)) = threads.iter().find(|(of, _)| *of == number) {
+            return io.clone();
+        }
+        let io = Self::start();
+        threads.push((number, io.clone()));
+        io
+    }
+
+    fn start() -> Self {
+        let runtime = Builder::new_current_thread().enable_all().build().expect("the system has an event queue left");
+        let handle = runtime.handle().clone();
+        let (jobs, queue) = unbounded_channel();
+        let run = move || runtime.block_on(take(queue));
+        thread::Builder::new().name("tidegate-io".to_owned()).spawn(run).expect("the system has a thread left");
+        Self { handle, jobs }
+    }
+
+    /// Runs a job. Jobs that come while the thread is busy wake it once, not once each.
+    pub fn run(&self, job: Job) {
+        // The queue ends with the process.
+        let _ = self.jobs.send(job);
+    }
+
+    /// The runtime.
+    pub fn handle(&self) -> &Handle {
+        &self.handle
+    }
+}
+
+async fn take(mut queue: UnboundedReceiver<Job>) {
+    while let Some(job) = queue.recv().await {
+        tokio::spawn(job);
+    }
+}

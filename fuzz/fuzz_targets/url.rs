@@ -1,0 +1,39 @@
+//! Any text is an address that its own text gives back, or is refused with a short message; and no password is shown.
+
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use tidegate_store::redis::url::{RedisConfig, Topology};
+
+/// Bytes of the longest message; the path of a file is the longest that is shown.
+const MESSAGE_BYTES_MAX: usize = 16_384;
+/// Stands in the corpus for passwords. Nothing that is shown of a wrong address has capitals, but the paths of files.
+const PASSWORD: &str = "HUNTER2";
+
+fuzz_target!(|text: &str| {
+    match RedisConfig::parse(text) {
+        Ok(config) => {
+            let shown = config.to_string();
+            let again = RedisConfig::parse(&shown).unwrap_or_else(|error| panic!("{shown:?} of {text:?}: {error}"));
+            assert_eq!(again.to_string(), shown, "{text:?}");
+            assert_eq!((&again.prefix, again.login.database), (&config.prefix, config.login.database));
+            let mut passwords = vec![config.login.password.clone()];
+            if let Topology::Sentinel { login, .. } = &config.topology {
+                passwords.push(login.password.clone());
+            }
+            let debug = format!("{config:?}");
+            // A short password is in any text, and one may also be the name of something.
+            for password in passwords.iter().flatten().map(|password| password.expose()).filter(|password| password.len() > 6) {
+                if text.matches(password).count() == 1 {
+                    assert!(!shown.contains(password) && !debug.contains(password), "{shown} {debug}");
+                }
+            }
+        }
+        Err(error) => {
+            let message = error.to_string();
+            assert!(message.len() <= MESSAGE_BYTES_MAX, "{text:?} has a message of {} bytes", message.len());
+            assert!(!message.contains(char::is_control), "{message:?}");
+            assert!(text.contains("tls_") || !message.contains(PASSWORD), "{text:?}: {message}");
+        }
+    }
+});
