@@ -127,10 +127,11 @@ impl Scripts {
             Verb::Debit => "'debit'",
         };
         let mut body: String = kinds.iter().map(|kind| blocks::of_kind(kind, "functions")).collect();
-        for line in blocks::block("many", "script").lines() {
-            match line.strip_prefix("EACH ") {
-                Some(names) => body += &each(kinds, names),
-                None => body += &format!("{line}\n"),
+        let driver = blocks::block("many", "script");
+        for (index, part) in driver.split("EACH\n").enumerate() {
+            match part.split_once("END\n").filter(|_| index > 0) {
+                Some((repeated, rest)) => body += &(each(kinds, repeated) + rest),
+                None => body += part,
             }
         }
         self.script(&body.replace("VERB", verb))
@@ -159,26 +160,34 @@ fn scoped(block: &str) -> String {
     format!("do\n{block}end\n")
 }
 
-/// The blocks of the algorithm that a charge has.
-fn each(kinds: Kinds, names: &str) -> String {
+/// Lines of a driver, for the algorithm that a charge has.
+fn each(kinds: Kinds, lines: &str) -> String {
     let mut branches = String::new();
     for kind in kinds.iter() {
         let word = if branches.is_empty() { "if" } else { "elseif" };
         branches += &format!("{word} kind == {} then\n", kind as u8);
-        for name in names.split(' ') {
-            match name {
-                "STATE" => branches += &state(kind),
-                "FIELDS" => branches += &format!("a, b, c = {}", blocks::of_kind(kind, "fields")),
-                name => branches += &scoped(&blocks::of_kind(kind, &name.to_lowercase())),
+        for line in lines.lines() {
+            match line {
+                "s = STATE" => branches += &state(kind),
+                "SETTLE" | "RETRY" | "CHARGE" | "VALUE" => branches += &scoped(&blocks::of_kind(kind, &line.to_lowercase())),
+                "REPLY" => branches += &reply(kind),
+                _ => branches += &format!("{line}\n"),
             }
         }
     }
     if branches.is_empty() { branches } else { branches + "end\n" }
 }
 
-/// A table with all fields that the algorithm needs: one that grows is made several times.
+/// A table with all fields that a charge of the algorithm needs: one that grows is made several times.
 fn state(kind: Kind) -> String {
     let blocks: String = ["settle", "retry", "charge", "value"].iter().map(|name| blocks::of_kind(kind, name)).collect();
-    let fields: Vec<String> = blocks::fields(&blocks).iter().map(|field| format!("{field} = 0")).collect();
+    let of_driver = ["kind", "key", "base", "part", "number", "interval", "last", "wait"];
+    let fields: Vec<String> = blocks::fields(&blocks).into_iter().chain(of_driver).map(|field| format!("{field} = 0")).collect();
     format!("s = {{ {} }}\n", fields.join(", "))
+}
+
+/// Adds what an algorithm reports to the reply.
+fn reply(kind: Kind) -> String {
+    let places: Vec<String> = (1..=kind.fields() + 1).map(|place| format!("reply[n + {place}]")).collect();
+    format!("{} = wait, {}n = n + {}\n", places.join(", "), blocks::of_kind(kind, "fields"), places.len())
 }

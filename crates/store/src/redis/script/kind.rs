@@ -57,6 +57,14 @@ impl Kind {
             Self::Concurrency => "concurrency",
         }
     }
+
+    /// How many numbers it reports, after the wait.
+    pub(super) fn fields(self) -> usize {
+        match self {
+            Self::Gcra | Self::FixedWindow | Self::SlidingWindowCounter | Self::SlidingWindowRing | Self::Concurrency => 2,
+            Self::LeakyBucket | Self::SlidingWindow | Self::SlidingWindowLog => 3,
+        }
+    }
 }
 
 /// A set of algorithms.
