@@ -39,7 +39,12 @@ pub fn meter(build: Build, quota: &Quota, calendar: Option<Arc<dyn Calendar>>) -
     let mut tick_ns = build.unit_ns();
     while let Some(tick) = Tick::from_nanos(tick_ns).filter(|_| tick_ns <= TICK_MAX_NS) {
         let coarse = calendar.clone().map(|calendar| Arc::new(Coarse::new(calendar, tick)) as Arc<dyn Calendar>);
-        let meter = Meter::new(quota, tick, coarse)?.with_units_at_most(UNITS_MAX);
+        let meter = match Meter::new(quota, tick, coarse) {
+            Ok(meter) => meter.with_units_at_most(UNITS_MAX),
+            // At a longer tick a rate is no less fine.
+            Err(MeterError::RateTooFine { .. }) if tick_ns > build.unit_ns() => break,
+            Err(error) => return Err(error),
+        };
         if is_exact(&meter, build) {
             return Ok(meter);
         }
