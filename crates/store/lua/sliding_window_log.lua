@@ -101,6 +101,7 @@ end
 
 --@ charge
 local units, now = s.cost, s.now
+s.entry = -1
 if units > s.most - s.used then units = s.most > s.used and s.most - s.used or 0 end
 if units > 0 then
   if s.n == 0 then
@@ -113,12 +114,13 @@ if units > 0 then
     at[s.n + 1], cost[s.n + 1] = now, units
     write_entries(s, at, cost, s.n + 1)
   else
-    local layout = s.gap == 7 and '>I7' or s.gap == 4 and '>I4' or s.gap == 2 and '>I2' or '>I1'
+    s.layout = s.gap == 7 and '>I7' or s.gap == 4 and '>I4' or s.gap == 2 and '>I2' or '>I1'
     local entry
     if wide == 0 then
-      entry = pack(layout, gap)
+      entry = pack(s.layout, gap)
     else
-      entry = pack(layout .. (wide == 1 and 'I1' or wide == 2 and 'I2' or 'I7'), gap, units)
+      s.layout = s.layout .. (wide == 1 and 'I1' or wide == 2 and 'I2' or 'I7')
+      entry = pack(s.layout, gap, units)
     end
     s.raw, s.first, s.n = string.sub(s.raw, s.first) .. entry, 1, s.n + 1
   end

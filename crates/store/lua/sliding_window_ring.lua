@@ -15,12 +15,9 @@ end
 if s.n == 0 then
   s.v = {}
 else
-  local n, v, used, span, current = s.n, s.v, 0, 0, s.current
-  for i = 2, 2 * n - 2, 2 do
-    used = used + v[i - 1]
-    span = span + v[i]
-  end
-  s.used, s.oldest = used + v[2 * n - 1], s.newest - span
+  local n, v, span, current = s.n, s.v, 0, s.current
+  for i = 2, 2 * n - 2, 2 do span = span + v[i] end
+  s.oldest = s.newest - span
   if s.newest > current then
     -- The clock went back: what lies in later sub-windows counts in that of now.
     local at, units = s.newest, 0
@@ -35,15 +32,16 @@ else
   end
   local first = 1
   while first <= n and s.oldest + s.buckets < current do
-    s.used = s.used - v[2 * first - 1]
     if first < n then s.oldest = s.oldest + v[2 * first] end
     first = first + 1
   end
   -- In the last tick of now's sub-window the oldest one no longer counts.
   if first <= n and (s.oldest + s.buckets + 1) * s.width - 1 <= base then
-    s.used, s.live = s.used - v[2 * first - 1], 2
+    s.live = 2
     if first == n then first, s.live = n + 1, 1 end
   end
+  -- Only what counts is at most 2^53 together.
+  for i = 2 * (first + s.live) - 3, 2 * n - 1, 2 do s.used = s.used + v[i] end
   if first > 1 or s.is_clamped then
     INCLUDE pairs.drop
   end

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use tidegate_core::algorithm::Receipt;
 use tidegate_core::decision::Status;
-use tidegate_core::meter::{Ask, Meter, Refund, State};
+use tidegate_core::meter::{Ask, Meter, Parameters, Refund, State};
 use tidegate_core::time::Ticks;
 use tidegate_store::store::{Charge, Part};
 
@@ -88,7 +88,14 @@ impl Model {
     }
 
     pub(crate) fn refund(&mut self, charge: &Charge<'_>, refund: Refund, now_ns: u64) {
-        self.act(charge, now_ns, |meter, state, now| meter.refund(state, now, refund));
+        self.act(charge, now_ns, |meter, state, now| {
+            meter.refund(state, now, refund);
+            // An empty count is not kept to the end of its window, as a Rust kernel does.
+            let is_count = matches!(meter.parameters(), Parameters::FixedWindow { .. } | Parameters::SlidingWindowCounter { .. });
+            if is_count && meter.left(state, now).reset_after == 0 {
+                *state = meter.empty();
+            }
+        });
     }
 
     pub(crate) fn renew(&mut self, charge: &Charge<'_>, now_ns: u64) -> bool {
@@ -111,10 +118,23 @@ impl Model {
         }
     }
 
+    /// When the state of a counter may be forgotten, in nanoseconds; `None` if there is none.
+    pub(crate) fn expires_ns(&self, charge: &Charge<'_>) -> Option<u64> {
+        let state = self.kept.get(&name(charge))?;
+        Some(charge.meter.expires_at(state) * charge.meter.tick().nanos())
+    }
+
     fn act<R>(&mut self, charge: &Charge<'_>, now_ns: u64, act: impl FnOnce(&Meter, &mut State, Ticks) -> R) -> R {
         self.settled.clear();
         let now = ticks(charge, now_ns);
-        self.state(charge, now, |state| act(charge.meter, state, now))
+        self.state(charge, now, |state| {
+            let result = act(charge.meter, state, now);
+            // What is given back to the last unit is deleted.
+            if charge.meter.expires_at(state) <= now {
+                *state = charge.meter.empty();
+            }
+            result
+        })
     }
 
     /// Shows the state of a counter as this call has it by now: from its expiry on, none.
