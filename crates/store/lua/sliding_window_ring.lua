@@ -40,7 +40,7 @@ else
     s.live = 2
     if first == n then first, s.live = n + 1, 1 end
   end
-  -- Only what counts is at most 2^53 together.
+  -- Only what counts is at most 2^53 together. More it is when a clock that went back by a tick revives a sub-window.
   for i = 2 * (first + s.live) - 3, 2 * n - 1, 2 do s.used = s.used + v[i] end
   if first > 1 or s.is_clamped then
     INCLUDE pairs.drop
@@ -80,7 +80,7 @@ if s.n > 0 then
 end
 
 --@ fields
-s.used, s.n >= s.live and s.newest or -1
+math.min(s.used, 9007199254740992), s.n >= s.live and s.newest or -1
 
 --@ refund
 -- Receipt: the number of the sub-window that was charged.

@@ -29,7 +29,7 @@ const COUNTER: Family = &[
 const COUNTER_LARGE: Family =
     &["9007199254740992/day sliding_window_counter", "9007199254740881/day sliding_window_counter", "70001/day sliding_window_counter"];
 const RING: Family = &["5/7s sliding_window_counter buckets 6", "12/7s sliding_window_counter buckets 6 min_interval 100ms"];
-const RING_LARGE: Family = &["9007199254740992/day sliding_window_counter buckets 1000", "300/day sliding_window_counter buckets 1000"];
+const RING_LARGE: Family = &["4503599627370496/day sliding_window_counter buckets 1000", "300/day sliding_window_counter buckets 1000"];
 const SLIDING: Family = &[
     "5/7s",
     "20/7s entries 3",
