@@ -1,8 +1,8 @@
 """
 How decisions of a shared store come to an event loop.
 
-The store's own thread never waits for the interpreter: it puts decisions into a mailbox and rings once for all that have come. Each event loop has one
-mailbox; tasks that wait at the same time are answered by one wake-up.
+The store's own thread never waits for the interpreter: it puts decisions into a mailbox and rings once for all that have come. Each event
+loop has one mailbox; tasks that wait at the same time are answered by one wake-up.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ async def decide(engine: Engine | RuleEngine, name: str, subject: Any, cost: int
     if mail is None:
         mail = _MAIL[loop] = LoopMail(loop)
     begun = engine.begin_async(mail.box, name, subject, cost, **options)
-    return await mail.expect(begun, loop.create_future()) if type(begun) is int else begun
+    return await mail.expect(begun, loop.create_future()) if isinstance(begun, int) else begun
 
 
 async def without_waiting(engine: Engine | RuleEngine, method: Callable[..., T], *arguments: Any) -> T:  # noqa: ANN401  # as the method takes them

@@ -220,14 +220,14 @@ class Mailbox:
 def forked() -> None:
     """To be called in a forked child before anything else: what reaches a shared store has to be made anew there."""
 
-
 class Engine:
     """
     Quotas and counters behind a `Limiter`.
 
     Args:
         quotas: One mapping of parameters for each quota, in the object form of `parse_quotas`.
-        options: `store`, `on_store_error`, `max_keys`, and `clock` for the memory store; `budget_ns`, `secret` and `deny_cache` for shared ones.
+        options: `store`, `on_store_error`, `max_keys`; `clock` for the memory store; `budget_ns`, `secret`, `deny_cache`, `instances` for
+            shared ones.
     """
 
     def __new__(cls, quotas: list[Mapping[str, Any]], options: Mapping[str, Any]) -> Self: ...

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 if TYPE_CHECKING:
-    from tidegate._native import Stats
+    from tidegate import Stats
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,7 @@ class Health:
         degraded: Decisions taken without the store, by reason.
         deny_cache_hits: Requests that were denied without asking the store again.
         late_answers: Answers of the store that came after the budget was over.
-        owed: Units that were admitted without the store and not yet told to it.
+        owed: Counters with admissions that the store has not been told yet.
         clock_skew: How far the store's clock is ahead of this process's, in seconds.
         warnings: What should be changed, in words.
     """

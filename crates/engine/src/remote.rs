@@ -25,7 +25,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use arc_swap::{ArcSwap, Guard};
-use parking_lot::RwLock;
+use parking_lot::{Mutex, RwLock};
 use tidegate_core::decision::Verdict;
 use tidegate_core::meter::{Meter, MeterError, Refund};
 use tidegate_core::quota::Quota;
@@ -76,6 +76,8 @@ pub(crate) struct Parts {
     /// Answers that came after their caller had gone.
     late: AtomicU64,
     is_closed: AtomicBool,
+    /// Why the last heartbeat failed.
+    heartbeat_error: Mutex<Option<StoreError>>,
 }
 
 impl Remote {
@@ -144,6 +146,7 @@ impl Parts {
             fallback: Fallback::new(options.fallback_keys_max, options.instances_min),
             late: AtomicU64::new(0),
             is_closed: AtomicBool::new(false),
+            heartbeat_error: Mutex::new(None),
         });
         pulse::start(&parts);
         // The first decision should not have to wait for the connection. A server that is down does not hold up the start for longer.

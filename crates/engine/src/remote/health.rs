@@ -61,7 +61,13 @@ fn role(role: Role) -> &'static str {
 impl Parts {
     pub(super) fn health(&self, options: &RemoteOptions) -> Health {
         let now = monotonic_ns();
-        let topology = self.store.health();
+        let mut topology = self.store.health();
+        // What passes by itself is told by the state of the servers.
+        if let Some(error) = self.heartbeat_error.lock().as_ref().filter(|error| !error.is_transient()) {
+            topology.warnings.push(format!(
+                "heartbeats fail, so nobody knows how many instances share the store, and `local` would give each the whole quota: {error}"
+            ));
+        }
         let shard = |shard: tidegate_store::redis::topology::ShardHealth| {
             let breaker = self.breakers.read().get(&shard.id).map(Arc::clone);
             let state = breaker.as_ref().map_or("closed", |breaker| breaker.state(now).as_str());

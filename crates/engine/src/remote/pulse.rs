@@ -104,9 +104,13 @@ impl Parts {
     /// Says that this instance lives.
     async fn beat(self: Arc<Self>) {
         let instances = self.fallback.instances();
-        if let Ok(alive) = self.store.beat(u128::from_be_bytes(instances.own().0)).await {
-            let alive: Vec<InstanceId> = alive.into_iter().map(|id| InstanceId(id.to_be_bytes())).collect();
-            instances.hear(monotonic_ns(), &alive);
+        match self.store.beat(u128::from_be_bytes(instances.own().0)).await {
+            Ok(alive) => {
+                let alive: Vec<InstanceId> = alive.into_iter().map(|id| InstanceId(id.to_be_bytes())).collect();
+                instances.hear(monotonic_ns(), &alive);
+                *self.heartbeat_error.lock() = None;
+            }
+            Err(error) => *self.heartbeat_error.lock() = Some(error),
         }
     }
 
