@@ -18,6 +18,9 @@ local scale = s.scale or 1
 if last then
   last = ceil(last / scale)
   if last > s.now then last, s.is_clamped = s.now, true end
+  -- It is forgotten with the rest.
+  local packed, expires = value(s)
+  if last + unpack('<d', arg, 13) <= s.now and (not packed or expires <= clock) then last = nil end
 end
 local is_done = act(s, ARGV[2])
 if is_done or s.is_clamped then

@@ -8,6 +8,6 @@ local function write(key, value, expires, now)
   if not value or expires <= now then
     call('DEL', key)
   else
-    call('SET', key, value, 'PX', format('%d', ceil((expires - now) / 1000) + 1))
+    call('SET', key, value, 'PX', format('%d', ceil((expires - now) / MILLISECOND) + 1))
   end
 end

@@ -3,7 +3,7 @@
 -- Arguments  cost, limit, ttl, then the id of the lease (16 bytes) unless nothing can be taken
 -- Reply      used, when the last lease expires (0 without one)
 -- Value      172, then for each lease, first to expire first: expiry (7 bytes), id        where every lease has a weight of 1
---            156, used (4 bytes), then for each lease: expiry, weight (3 bytes), id       otherwise
+--            156, used (7 bytes), then for each lease: expiry, weight (7 bytes), id       otherwise
 --
 -- There may be many leases, so only those are looked at that have expired or are asked for.
 
@@ -15,8 +15,8 @@ local function concurrency_settle(arg, raw, now)
   }
   if not raw then return s end
   local kind, first = byte(raw), 2
-  if kind == 156 and #raw > 30 then
-    s.used, s.size, first = unpack('>I4', raw, 2), 26, 6
+  if kind == 156 and #raw > 37 then
+    s.used, s.size, first = unpack('>I7', raw, 2), 30, 9
   elseif kind ~= 172 or #raw < 24 then
     return
   end
@@ -25,7 +25,7 @@ local function concurrency_settle(arg, raw, now)
   if n % 1 > 0 then return end
   if size == 23 then s.used = n end
   while first < #raw and unpack('>I7', raw, first) <= now do
-    s.used = s.used - (size == 23 and 1 or unpack('>I3', raw, first + 7))
+    s.used = s.used - (size == 23 and 1 or unpack('>I7', raw, first + 7))
     first = first + size
   end
   s.raw = sub(raw, first)
@@ -48,7 +48,7 @@ end
 
 local function concurrency_weight(s, position)
   if s.size == 23 then return 1 end
-  return unpack('>I3', s.raw, position + 7)
+  return unpack('>I7', s.raw, position + 7)
 end
 
 local function concurrency_retry(s)
@@ -73,12 +73,12 @@ local function concurrency_insert(s, weight)
   if weight ~= 1 and s.size == 23 then
     local leases = {}
     for position = 1, #s.raw, 23 do
-      leases[#leases + 1] = sub(s.raw, position, position + 6) .. '\0\0\1' .. sub(s.raw, position + 7, position + 22)
+      leases[#leases + 1] = sub(s.raw, position, position + 6) .. '\0\0\0\0\0\0\1' .. sub(s.raw, position + 7, position + 22)
     end
-    s.raw, s.size = table.concat(leases), 26
+    s.raw, s.size = table.concat(leases), 30
   end
   local expires = s.now + s.ttl
-  local lease = s.size == 23 and pack('>I7', expires) .. s.id or pack('>I7I3', expires, weight) .. s.id
+  local lease = s.size == 23 and pack('>I7', expires) .. s.id or pack('>I7I7', expires, weight) .. s.id
   local last = #s.raw
   while last > 0 and unpack('>I7', s.raw, last - s.size + 1) > expires do last = last - s.size end
   s.raw, s.is_changed = sub(s.raw, 1, last) .. lease .. sub(s.raw, last + 1), true
@@ -105,7 +105,7 @@ local function concurrency_value(s)
   if #raw == 0 then return end
   local expires = unpack('>I7', raw, #raw - s.size + 1)
   if s.size == 23 then return '\172' .. raw, expires end
-  return pack('>BI4', 156, s.used) .. raw, expires
+  return pack('>BI7', 156, s.used) .. raw, expires
 end
 
 local function concurrency_fields(s)

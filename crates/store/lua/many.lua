@@ -16,7 +16,7 @@ local is_allowed, shadows = true, nil
 local is_writing = verb == 'debit'
 
 -- The state of a counter, and when a request was last admitted.
-local function open(kind, arg, raw, base)
+local function open(kind, arg, raw, base, interval)
   local last = nil
   if raw and byte(raw) == 173 and #raw >= 8 then
     last, raw = unpack('>I7', raw, 2), #raw > 8 and sub(raw, 9)
@@ -27,6 +27,11 @@ local function open(kind, arg, raw, base)
     last = ceil(last / (s.scale or 1))
     -- A gap that began in the future began now: the clock went back.
     if last > s.now then last, s.is_clamped = s.now, true end
+    -- It is forgotten with the rest.
+    if last + interval <= s.now then
+      local packed, expires = value(kind, s)
+      if not packed or expires <= base then last = nil end
+    end
   end
   return s, last
 end
@@ -41,7 +46,7 @@ for i = 1, #ARGV do
   if base < ends then
     local wait = -1
     if kind > 0 then
-      local s, last = open(kind, arg, call('GET', KEYS[k]), base)
+      local s, last = open(kind, arg, call('GET', KEYS[k]), base, interval)
       if not s then return { err = last or 'TGFOREIGN a value that is not a counter of this kind' } end
       wait = retry(kind, s)
       if last and wait >= 0 then wait = max(wait, last + interval - s.now) end
@@ -70,7 +75,11 @@ for i = 1, #ARGV do
     local s, last, a, b, c, gap = states[i], lasts[i], 0, 0, 0, 0
     if s then
       local base, part, is_charged = BASE, flags % 4, false
-      if flags >= 4 then s, last = open(kind, arg, call('GET', KEYS[k]), base) end
+      if flags >= 4 then
+        local delay = s.delay
+        s, last = open(kind, arg, call('GET', KEYS[k]), base, interval)
+        s.delay = delay
+      end
       if verb == 'check' and cost > 0 then
         is_charged = part == 2 or is_allowed and not (part == 1 and shadows and shadows[number])
         if is_charged and interval > 0 then last = s.now end

@@ -10,16 +10,22 @@ local key, arg = KEYS[1], ARGV[1]
 local raw, last = call('GET', key), nil
 local s, trouble = settle(arg, raw, clock)
 if not s and not trouble and byte(raw) == 173 and #raw >= 8 then
-  -- The quota had a min_interval before.
-  last = sub(raw, 1, 8)
+  -- The quota had a min_interval before, and may have one again.
+  last = unpack('>I7', raw, 2)
   s, trouble = settle(arg, #raw > 8 and sub(raw, 9), clock)
+  if s then
+    if last > clock then last, s.is_clamped = clock, true end
+    -- It is forgotten with the rest.
+    local packed, expires = value(s)
+    if not packed or expires <= clock then last = nil end
+  end
 end
 if not s then return { err = trouble or 'TGFOREIGN a value that is not a counter of this kind' } end
 local wait = retry(s)
 if wait == 0 then charge(s) end
 if wait == 0 or s.is_clamped then
   local packed, expires = value(s)
-  if last and packed then packed = last .. packed end
+  if last then packed, expires = pack('>BI7', 173, last) .. (packed or ''), max(expires or 0, last) end
   write(key, packed, expires, clock)
 end
 return { clock, wait, fields(s) }

@@ -31,6 +31,7 @@ local function sliding_window_ring_settle(arg, raw, now)
     -- In the last tick of now's sub-window the oldest one no longer counts.
     if n > 0 and (at[1] + buckets) * width + width - 1 <= now then
       live, used = 2, used - count[1]
+      if n == 1 then n, live = 0, 1 end
     end
   end
   return {

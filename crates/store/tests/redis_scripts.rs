@@ -4,10 +4,14 @@
 
 #[path = "redis_scripts/connection.rs"]
 mod connection;
+#[path = "redis_scripts/model.rs"]
+mod model;
+#[path = "redis_scripts/random.rs"]
+mod random;
 mod servers;
 #[path = "redis_scripts/store.rs"]
 mod store;
-
-use store::ScriptStore;
-
-tidegate_store::store_contract!(contract, ScriptStore::new);
+#[path = "redis_scripts/trace.rs"]
+mod trace;
+#[path = "redis_scripts/traces.rs"]
+mod traces;

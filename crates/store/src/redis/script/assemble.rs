@@ -14,6 +14,8 @@ pub enum Build {
     Production,
     /// For tests: they are told the time, in nanoseconds. See [`Call`](super::Call) on what `estimate_now_ns` is then.
     Injected,
+    /// For tests: they are told the time, in microseconds, and count it as in production.
+    InjectedMicros,
 }
 
 /// A text that a server can run, and the name under which it remembers it.
@@ -120,15 +122,16 @@ impl Scripts {
     fn assemble(&self, kinds: Kinds, part: Part, head: &str, driver: &str) -> Arc<Script> {
         let (clock, base) = match self.build {
             Build::Production => (include_str!("../../../lua/clock.lua"), "clock"),
-            Build::Injected => (include_str!("../../../lua/clock_injected.lua"), "unpack('<d', arg, #arg - 7)"),
+            _ => (include_str!("../../../lua/clock_injected.lua"), "unpack('<d', arg, #arg - 7)"),
         };
+        let millisecond = (1_000_000 / self.build.unit_ns()).to_string();
         let mut fragments: Vec<&str> = Vec::new();
         for fragment in kinds.iter().flat_map(|kind| kind.fragments()) {
             if !fragments.contains(fragment) {
                 fragments.push(fragment);
             }
         }
-        let mut body = stripped(clock);
+        let mut body = stripped(clock).replace("MILLISECOND", &millisecond);
         for fragment in fragments {
             let (check, refund) = fragment.split_once("\n--- refund\n").unwrap_or((fragment, ""));
             body += &stripped(check);

@@ -43,6 +43,10 @@ pub fn meter(build: Build, quota: &Quota, calendar: Option<Arc<dyn Calendar>>) -
         if is_exact(&meter, build) {
             return Ok(meter);
         }
+        // Windows fit a microsecond, and a nanosecond or not at all.
+        if !matches!(meter.parameters(), Parameters::Gcra { .. } | Parameters::LeakyBucket { .. }) {
+            break;
+        }
         tick_ns *= 10;
     }
     Err(MeterError::TooLarge)
@@ -51,7 +55,7 @@ pub fn meter(build: Build, quota: &Quota, calendar: Option<Arc<dyn Calendar>>) -
 /// Whether no number in a script can become larger than 2^53.
 fn is_exact(meter: &Meter, build: Build) -> bool {
     let now_max = match build {
-        Build::Production => NOW_MAX_US,
+        Build::Production | Build::InjectedMicros => NOW_MAX_US,
         Build::Injected => ERA_NS,
     };
     let now_max = now_max * build.unit_ns() / meter.tick().nanos();
@@ -74,6 +78,6 @@ fn is_exact(meter: &Meter, build: Build) -> bool {
 }
 
 fn windows(window: u64, build: Build) -> u128 {
-    let count = if build == Build::Production { 2 } else { 3 };
+    let count = if build == Build::Injected { 3 } else { 2 };
     u128::from(window) * count
 }

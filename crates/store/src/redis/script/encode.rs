@@ -5,6 +5,7 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 use tidegate_core::algorithm::fixed_window::Span;
 use tidegate_core::meter::{Parameters, Receipt, Refund};
+use tidegate_core::quota::UNITS_MAX;
 
 use super::assemble::{Act, Script, Scripts, Verb};
 use super::calendar::boundaries;
@@ -103,9 +104,10 @@ struct Writer<'a> {
 }
 
 impl Writer<'_> {
-    /// In tests, the time.
+    /// In tests, the time that the script is told, in nanoseconds.
     fn clock(&self) -> Option<u64> {
-        self.scripts.build.is_injected().then_some(self.now_ns)
+        let unit_ns = self.scripts.build.unit_ns();
+        self.scripts.build.is_injected().then_some(self.now_ns / unit_ns * unit_ns)
     }
 
     fn call(self, script: Arc<Script>, keys: u32, asked: Asked) -> Call {
@@ -139,7 +141,7 @@ impl Writer<'_> {
 
     fn closed(&mut self, charge: &Charge<'_>) {
         self.head(0, 0, charge);
-        self.number(charge.ask.cost);
+        self.cost(charge.ask.cost);
         self.finish(charge);
     }
 
@@ -151,7 +153,7 @@ impl Writer<'_> {
     fn arguments(&mut self, kind: Kind, flags: u8, charge: &Charge<'_>, cost: u64) {
         let meter = charge.meter;
         self.head(kind as u8, flags, charge);
-        self.number(cost);
+        self.cost(cost);
         match meter.parameters() {
             Parameters::Unlimited | Parameters::Closed => {}
             Parameters::Gcra { rate, burst, level_max } => {
@@ -223,7 +225,7 @@ impl Writer<'_> {
     /// Ends the arguments of a charge.
     fn finish(&mut self, charge: &Charge<'_>) {
         if self.scripts.build.is_injected() {
-            self.number(self.now_ns - self.origin_base(charge));
+            self.number(self.now_ns / self.scripts.build.unit_ns() - self.origin_base(charge));
         }
         self.end();
     }
@@ -243,7 +245,12 @@ impl Writer<'_> {
         numbers.iter().for_each(|&number| self.number(number));
     }
 
-    /// A number as Lua has them. Costs above 2^53 are rounded: more than any quota admits, and than any debt.
+    /// A cost that no quota admits and no debt holds is as good as any other; this one Lua can tell from the largest limit.
+    fn cost(&mut self, cost: u64) {
+        self.number(if cost > UNITS_MAX { UNITS_MAX + 2 } else { cost });
+    }
+
+    /// A number as Lua has them.
     #[allow(clippy::cast_precision_loss, reason = "the meter was compiled so that all of its numbers are exact")]
     fn number(&mut self, number: u64) {
         self.bytes.extend_from_slice(&(number as f64).to_le_bytes());

@@ -35,13 +35,13 @@ pub(super) struct Era {
 impl Build {
     /// Whether the scripts are told the time.
     pub(super) fn is_injected(self) -> bool {
-        self == Self::Injected
+        self != Self::Production
     }
 
     /// The length of the ticks that the clock of its scripts shows.
     pub(super) fn unit_ns(self) -> u64 {
         match self {
-            Self::Production => 1_000,
+            Self::Production | Self::InjectedMicros => 1_000,
             Self::Injected => 1,
         }
     }
@@ -55,7 +55,7 @@ impl Timeline {
     /// The era of a time.
     pub(super) fn era(&self, now_ns: u64) -> Era {
         match self.build {
-            Build::Production => Era { number: 0, began_ns: 0 },
+            Build::Production | Build::InjectedMicros => Era { number: 0, began_ns: 0 },
             Build::Injected => {
                 let first = *self.began_ns.get_or_init(|| now_ns.saturating_sub(BEFORE_NS));
                 let (number, began_ns) = match now_ns.checked_sub(first) {
