@@ -71,7 +71,8 @@ pub(crate) struct Parts {
     store: RedisStore,
     budget: Duration,
     breakers: RwLock<HashMap<ShardId, Arc<Breaker>>>,
-    denials: DenyCache,
+    /// `None` if it is switched off.
+    denials: Option<DenyCache>,
     pub(crate) fallback: Fallback,
     /// Answers that came after their caller had gone.
     late: AtomicU64,
@@ -142,7 +143,7 @@ impl Parts {
             store: RedisStore::open(options.config.clone()),
             budget: options.budget,
             breakers: RwLock::default(),
-            denials: DenyCache::new(options.denials_max),
+            denials: (options.denials_max > 0).then(|| DenyCache::new(options.denials_max)),
             fallback: Fallback::new(options.fallback_keys_max, options.instances_min),
             late: AtomicU64::new(0),
             is_closed: AtomicBool::new(false),
@@ -216,7 +217,9 @@ impl Store for Remote {
     /// Deletes the counters of all processes.
     fn clear(&self) {
         let parts = self.parts();
-        parts.denials.clear();
+        if let Some(denials) = &parts.denials {
+            denials.clear();
+        }
         parts.store.clear();
     }
 

@@ -23,10 +23,11 @@ pub(crate) struct Engine {
 impl Engine {
     #[new]
     #[pyo3(signature = (quotas, options))]
-    fn new(quotas: &Bound<'_, PyList>, options: &Bound<'_, PyAny>) -> PyResult<Self> {
+    fn new(py: Python<'_>, quotas: &Bound<'_, PyList>, options: &Bound<'_, PyAny>) -> PyResult<Self> {
         let quotas = config::quotas(quotas)?;
         let options = config::options(options)?;
-        let engine = options.engine(quotas).map_err(|error| from_load(&error))?;
+        // A shared store is connected, which other threads should not have to wait for.
+        let engine = py.detach(|| options.engine(quotas)).map_err(|error| from_load(&error))?;
         Ok(Self { handle: Handle::new(engine) })
     }
 

@@ -1,12 +1,15 @@
 //! One call: what is noted of it, and what its answer changes.
 
+use std::future::poll_fn;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::Poll;
 use std::time::Duration;
 
 use smallvec::SmallVec;
 use tidegate_core::algorithm::Receipt;
 use tidegate_core::decision::{Status, Verdict};
+use tidegate_core::meter::Ask;
 use tidegate_core::time::Ticks;
 use tidegate_store::clock::monotonic_ns;
 use tidegate_store::digest::Digest;
@@ -82,7 +85,9 @@ impl Parts {
         }
         match self.watch(charges, sent_at) {
             Ok(watch) => {
+                let debits = self.debits_of(charges);
                 let answer = self.store.begin(op, charges);
+                let answer = if debits.is_empty() { answer } else { after(debits, answer) };
                 Prepared::Ready(Ready { parts: self, call: Call { op, sent_at, notes, watch }, answer, budget })
             }
             Err(error) => Prepared::Known(Err(error)),
@@ -93,7 +98,9 @@ impl Parts {
     /// be denied.
     pub(super) fn prepare_return(self: Arc<Self>, op: Option<Op>, charge: &Charge<'_>) -> Result<Ready, StoreError> {
         let sent_at = monotonic_ns();
-        self.denials.forget(charge.counter());
+        if let Some(denials) = &self.denials {
+            denials.forget(charge.counter());
+        }
         let watch = self.watch(&[*charge], sent_at)?;
         let answer = match op {
             Some(op) => self.store.begin(op, &[*charge]),
@@ -103,8 +110,19 @@ impl Parts {
         Ok(Ready { parts: self, call: Call { op: Op::Peek, sent_at, notes: SmallVec::new(), watch }, answer, budget })
     }
 
+    /// What is owed to the counters that are about to be asked: the store has to know it before it answers.
+    fn debits_of(&self, charges: &[Charge<'_>]) -> SmallVec<[Answer; 1]> {
+        let debts = self.fallback.debts();
+        if debts.is_empty() {
+            return SmallVec::new();
+        }
+        let owed = charges.iter().filter_map(|charge| debts.take(charge.counter()));
+        owed.map(|debt| self.store.begin(Op::Debit, &[Charge { ask: Ask::cost(debt.units), ..debt.handle.charge() }])).collect()
+    }
+
     /// What the cache of denials says to a request: the denials of its quotas, if there are any.
     fn denied(&self, notes: &[Note], now: Ticks) -> Option<Verdict> {
+        let denials = self.denials.as_ref()?;
         // What stands for itself is charged in any case.
         if notes.iter().any(|note| note.part == Part::Counted) {
             return None;
@@ -113,7 +131,7 @@ impl Parts {
             .iter()
             .enumerate()
             .filter_map(|(index, note)| {
-                let denial = self.denials.get(now, &note.denial?)?;
+                let denial = denials.get(now, &note.denial?)?;
                 Some(denial.status(now, u16::try_from(index).unwrap_or(u16::MAX)))
             })
             .collect();
@@ -156,8 +174,8 @@ impl Parts {
             if let Some(remaining) = status.remaining {
                 self.fallback.saw(now, note.counter, remaining, status.reset_after);
             }
-            if let (Op::Check, Some(key)) = (call.op, note.denial) {
-                self.denials.put(key, status, call.sent_at, now);
+            if let (Op::Check, Some(key), Some(denials)) = (call.op, note.denial, &self.denials) {
+                denials.put(key, status, call.sent_at, now);
             }
         }
     }
@@ -256,6 +274,20 @@ fn verdict(reply: Reply) -> Result<Verdict, StoreError> {
         Reply::Verdict { verdict, .. } => Ok(verdict),
         _ => Err(StoreError::protocol("a verdict was expected")),
     }
+}
+
+/// Sends the debits first, on the same connections, and does not wait for their answers.
+fn after(debits: SmallVec<[Answer; 1]>, answer: Answer) -> Answer {
+    Box::pin(async move {
+        for mut debit in debits {
+            // The first poll puts it into the queue of its connection.
+            let sent = poll_fn(|context| Poll::Ready(debit.as_mut().poll(context))).await;
+            if sent.is_pending() {
+                tokio::spawn(debit);
+            }
+        }
+        answer.await
+    })
 }
 
 fn note(charge: &Charge<'_>) -> Note {

@@ -162,7 +162,7 @@ impl Fallback {
         statuses.collect()
     }
 
-    /// Brings a counter to where it stood before the outage, if it was not used here yet; `false` if this instance may not admit anything.
+    /// Leaves a counter no more than this instance's part of what the store last said to remain; `false` if this instance may not admit anything.
     fn begin(&self, now: Ticks, local: &Local<'_>, share: &Share, charge: &Charge<'_>) -> bool {
         if !self.instances.is_sharer(charge.counter(), share.sharers) {
             return false;
@@ -174,9 +174,9 @@ impl Fallback {
             // Slots cannot be owed: so many are free that are known to be.
             return capacity.saturating_sub(left) + charge.ask.cost <= start;
         }
-        if left == capacity && start < capacity {
+        if start < left {
             // What cannot be counted because the memory is full is denied in the next step.
-            let _ = self.counters.debit(&[Charge { ask: Ask::cost(capacity - start), ..*charge }]);
+            let _ = self.counters.debit(&[Charge { ask: Ask::cost(left - start), ..*charge }]);
         }
         true
     }

@@ -91,7 +91,7 @@ impl Parts {
             store: format!("{} {}", topology.kind, options.config),
             shards: topology.shards.into_iter().map(shard).collect(),
             instances: self.fallback.instances().count(),
-            denials: self.denials.hits(),
+            denials: self.denials.as_ref().map_or(0, crate::failure::deny_cache::DenyCache::hits),
             late: self.late.load(Ordering::Relaxed),
             owed: self.fallback.debts().len() as u64,
             skew_ns: self.store.skew_ns(),
