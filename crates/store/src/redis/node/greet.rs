@@ -80,6 +80,10 @@ fn commands(login: &Login) -> Vec<(Step, Command)> {
 
 /// What the refusal of a step means.
 fn refused(step: &Step, login: &Login, text: &str) -> StoreError {
+    // A server repeats the arguments of a command that it does not know, and here they are the password, perhaps cut.
+    if matches!(step, Step::Login) && text.starts_with("ERR unknown command") {
+        return StoreError::Access { why: "the server does not know AUTH; leave user and password out of the address".into() };
+    }
     match (step, store_error(text)) {
         // Among others: the server has no password, and the address has one.
         (Step::Login, StoreError::Protocol { why }) => StoreError::Access { why },
