@@ -28,7 +28,8 @@ def describe() -> dict[str, Any]:
 
 
 def _names() -> list[str]:
-    return [peer.name for peer in PEERS]
+    # `limits` works with either client on a shared store.
+    return [*(peer.name for peer in PEERS), "redis", "valkey"]
 
 
 def _version(name: str) -> str | None:
