@@ -16,8 +16,10 @@ from tidegate import Limiter
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from tests.conftest import Eventually
     from tests.redis.fault_load import GRACE_S, Load, Story, most_in_window, suffer
     from tests.servers import Cluster, Sentinel
+    from tests.servers.node import Node
 else:
     from fault_load import GRACE_S, Load, Story, most_in_window, suffer
     from servers import Cluster, Sentinel
@@ -143,3 +145,43 @@ def test_keys_of_other_primaries_do_not_notice(name: str) -> None:
     assert asked
     assert not_asked
     assert all(not_asked[key] > 5 * asked[key] or asked[key] > 5 * not_asked[key] for key in asked | not_asked), (asked, not_asked)
+
+
+def test_slots_that_move_under_load_lose_no_charge(eventually: Eventually) -> None:
+    """
+    While one of the two counters of a request is here and the other there, the store cannot decide and says so; what is admitted meanwhile is
+    charged afterwards. Nothing else fails.
+    """
+    keys = [f"key {number}" for number in range(12)]
+    with Cluster() as cluster, Limiter("1000000/hour, 1000000/day", store=cluster.url(), budget=5.0) as limiter:
+        with Load(limiter, keys=keys) as load:
+            eventually(lambda: {one.key for one in load.seen} == set(keys))
+            source, target = cluster.nodes[:2]
+            slots = slots_of(source)
+            for _ in range(3):
+                migration = cluster.migration(slots, source, target)
+                migration.begin()
+                migration.move(1)
+                migration.move()
+                migration.finish()
+                source, target = target, source
+                load.go_on(0.1)
+            load.go_on_until(load.is_enforced, 20)
+        admitted = Counter(one.key for one in load.seen if one.is_allowed)
+        sys.stdout.write(f"\nresharding: {Counter(one.reason for one in load.seen)}\n")
+
+        assert slots
+        assert {one.reason for one in load.seen} <= {None, "store_refused", "store_breaker_open"}
+        assert len(load.seen) == admitted.total()
+        eventually(lambda: not limiter.health().owed)
+        eventually(lambda: admitted == {key: 1_000_000 - (limiter.peek(key).remaining or 0) for key in keys})
+
+
+def slots_of(node: Node) -> list[int]:
+    """
+    The slots of a primary in which there are keys.
+    """
+    names = node.command("KEYS", "*")
+    assert isinstance(names, list)
+    slots = {node.command("CLUSTER", "KEYSLOT", name) for name in names if isinstance(name, bytes)}
+    return sorted(slot for slot in slots if isinstance(slot, int))
