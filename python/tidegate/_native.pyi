@@ -214,6 +214,8 @@ class Mailbox:
     def __new__(cls) -> Self: ...
     def fileno(self) -> int:
         """What the event loop watches: readable when there is something to take."""
+    def send(self) -> None:
+        """Sends the questions that were collected."""
     def take(self) -> list[tuple[int, Decision]]:
         """All decisions that have come, each with its number."""
 

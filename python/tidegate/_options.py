@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
 from tidegate._native import ManualClock
@@ -106,6 +107,8 @@ def _is_shared(store: str) -> bool:
         if rest:
             raise ConfigError("the memory store takes no address: write memory://")
         return False
+    if not re.fullmatch(r"[a-z][a-z0-9+.-]*", scheme):
+        raise ConfigError("the store is no address: write memory://, or redis://host:6379")
     if scheme not in _SCHEMES:
         known = ", ".join(f"{name}://" for name in _SCHEMES)
         raise ConfigError(f"the store {scheme:.20}:// is not known: write memory://, or one of {known}")

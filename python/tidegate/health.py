@@ -84,4 +84,9 @@ class Health:
         shards = tuple(ShardHealth(**shard) for shard in shared.pop("shards"))
         working = sum(shard.is_up and shard.breaker == "closed" for shard in shards)
         status: Literal["ok", "degraded", "down"] = "ok" if shards and working == len(shards) else "degraded" if working else "down"
-        return cls(status=status, shards=shards, degraded=stats.degraded_by, warnings=tuple(shared.pop("warnings")), **shared)
+        degraded, warnings = stats.degraded_by, shared.pop("warnings")
+        if "store_foreign_value" in degraded:
+            warnings.append(
+                "values under the limiter's prefix are not the limiter's: delete them, or choose another prefix= in the address"
+            )
+        return cls(status=status, shards=shards, degraded=degraded, warnings=tuple(warnings), **shared)

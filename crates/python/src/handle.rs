@@ -56,8 +56,7 @@ impl Handle {
         match begun {
             Begun::Decided(decision) => Ok(Decision { decision }.into_pyobject(py)?.into_any().unbind()),
             Begun::Pending(pending) => {
-                let (ticket, letters) = mailbox.ticket();
-                pending.deliver(move |decision| letters.put(ticket, decision));
+                let ticket = mailbox.expect(pending);
                 Ok(ticket.into_pyobject(py)?.into_any().unbind())
             }
         }

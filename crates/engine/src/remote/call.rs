@@ -13,14 +13,16 @@ use tidegate_core::meter::Ask;
 use tidegate_core::time::Ticks;
 use tidegate_store::clock::monotonic_ns;
 use tidegate_store::digest::Digest;
+use tidegate_store::redis::io::{Io, Job};
 use tidegate_store::redis::script::{Op, Reply};
 use tidegate_store::redis::store::Answer;
-use tidegate_store::store::{Charge, Part, StoreError};
+use tidegate_store::store::{Charge, OwnedCharge, Part, StoreError};
 use tokio::time::timeout;
 
-use super::Parts;
 use super::waiting::waiting;
-use crate::failure::breaker::{Admit, Breaker, Outcome, Token};
+use super::{Guard, Parts};
+use crate::failure::breaker::{Admit, Outcome, Token};
+use crate::failure::debts::Debt;
 use crate::failure::deny_cache::DenialKey;
 
 /// What becomes of a call.
@@ -61,15 +63,17 @@ struct Note {
     counter: Digest,
     cost: u64,
     part: Part,
+    /// Whether requests have to keep a distance.
+    is_spaced: bool,
     /// Under what a denial is remembered; `None` if it does not hold until it says: of slots, and of quotas that end.
     denial: Option<DenialKey>,
 }
 
-/// The breakers that learn from a call how its servers are doing, once.
+/// The guards that learn from a call how its servers are doing, once.
 #[derive(Debug)]
 struct Watch {
     sent_at: Ticks,
-    breakers: SmallVec<[(Arc<Breaker>, Token); 1]>,
+    guards: SmallVec<[(Arc<Guard>, Token); 1]>,
     is_told: AtomicBool,
 }
 
@@ -85,9 +89,9 @@ impl Parts {
         }
         match self.watch(charges, sent_at) {
             Ok(watch) => {
-                let debits = self.debits_of(charges);
+                let debts = if watch.is_answering() { self.debts_of(charges) } else { SmallVec::new() };
                 let answer = self.store.begin(op, charges);
-                let answer = if debits.is_empty() { answer } else { after(debits, answer) };
+                let answer = if debts.is_empty() { answer } else { Arc::clone(&self).pay_before(debts, answer) };
                 Prepared::Ready(Ready { parts: self, call: Call { op, sent_at, notes, watch }, answer, budget })
             }
             Err(error) => Prepared::Known(Err(error)),
@@ -111,13 +115,34 @@ impl Parts {
     }
 
     /// What is owed to the counters that are about to be asked: the store has to know it before it answers.
-    fn debits_of(&self, charges: &[Charge<'_>]) -> SmallVec<[Answer; 1]> {
+    fn debts_of(&self, charges: &[Charge<'_>]) -> SmallVec<[Debt<OwnedCharge>; 1]> {
         let debts = self.fallback.debts();
         if debts.is_empty() {
             return SmallVec::new();
         }
-        let owed = charges.iter().filter_map(|charge| debts.take(charge.counter()));
-        owed.map(|debt| self.store.begin(Op::Debit, &[Charge { ask: Ask::cost(debt.units), ..debt.handle.charge() }])).collect()
+        charges.iter().filter_map(|charge| debts.take(charge.counter())).collect()
+    }
+
+    /// Sends debits first, on the same connections, and does not wait for their answers.
+    fn pay_before(self: Arc<Self>, debts: SmallVec<[Debt<OwnedCharge>; 1]>, answer: Answer) -> Answer {
+        Box::pin(async move {
+            for debt in debts {
+                let mut payment = Box::pin(Arc::clone(&self).pay(debt));
+                // The first poll puts it into the queue of its connection.
+                if poll_fn(|context| Poll::Ready(payment.as_mut().poll(context))).await.is_pending() {
+                    tokio::spawn(payment);
+                }
+            }
+            answer.await
+        })
+    }
+
+    /// Tells the store what was admitted without it. If it does not answer, the debt stays: it may be paid twice, but is never forgotten.
+    pub(super) async fn pay(self: Arc<Self>, debt: Debt<OwnedCharge>) {
+        let answer = self.store.begin(Op::Debit, &[Charge { ask: Ask::cost(debt.units), ..debt.handle.charge() }]);
+        if answer.await.is_err() {
+            self.fallback.debts().add(debt.counter, debt.units, || debt.handle);
+        }
     }
 
     /// What the cache of denials says to a request: the denials of its quotas, if there are any.
@@ -140,18 +165,19 @@ impl Parts {
 
     /// Asks the breakers of all servers that the charges need.
     fn watch(self: &Arc<Self>, charges: &[Charge<'_>], now: Ticks) -> Result<Arc<Watch>, StoreError> {
-        let mut watch = Watch { sent_at: now, breakers: SmallVec::new(), is_told: AtomicBool::new(false) };
+        let mut watch = Watch { sent_at: now, guards: SmallVec::new(), is_told: AtomicBool::new(false) };
+        let key = charges.first().map_or(0, |charge| charge.place.tag.0[0]);
         for shard in self.store.shards_of(charges) {
-            let breaker = self.breaker(shard);
-            match breaker.admit(now) {
-                Admit::Send(token) => watch.breakers.push((breaker, token)),
+            let guard = self.guard(shard);
+            match guard.breaker.admit_key(now, key) {
+                Admit::Send(token) => watch.guards.push((guard, token)),
                 refused => {
-                    watch.tell(now, Outcome::NotAFailure);
+                    watch.give_back(now);
                     let retry_after = match refused {
                         Admit::Refuse { retry_after } => retry_after,
                         // Not with somebody's request: the probe may take its time.
                         Admit::Send(token) | Admit::Probe(token) => {
-                            self.probe(shard, breaker, token);
+                            self.probe(shard, guard, token);
                             self.budget_ns()
                         }
                     };
@@ -171,7 +197,8 @@ impl Parts {
         }
         for status in verdict.statuses() {
             let Some(note) = call.notes.get(usize::from(status.quota)) else { continue };
-            if let Some(remaining) = status.remaining {
+            // Between two requests that have to keep a distance nothing remains, and a moment later everything.
+            if let Some(remaining) = status.remaining.filter(|&remaining| remaining > 0 || !note.is_spaced) {
                 self.fallback.saw(now, note.counter, remaining, status.reset_after);
             }
             if let (Op::Check, Some(key), Some(denials)) = (call.op, note.denial, &self.denials) {
@@ -197,28 +224,22 @@ impl Parts {
 }
 
 impl Watch {
-    /// Tells the breakers how it went, unless they know.
-    fn tell(&self, now: Ticks, outcome: Outcome) {
+    /// Tells how it went, unless it was told already.
+    fn tell(&self, now: Ticks, reply: Result<(), &StoreError>) {
         if !self.is_told.swap(true, Ordering::SeqCst) {
-            for (breaker, token) in &self.breakers {
-                breaker.record(now, *token, outcome);
-            }
+            let took_ns = now.saturating_sub(self.sent_at);
+            self.guards.iter().for_each(|(guard, token)| guard.record(now, *token, reply.map(|()| took_ns)));
         }
     }
 
-    fn tell_reply(&self, now: Ticks, reply: &Result<Reply, StoreError>) {
-        let took_ns = now.saturating_sub(self.sent_at);
-        self.tell(now, outcome(reply, took_ns));
+    /// Whether all servers do answer.
+    fn is_answering(&self) -> bool {
+        self.guards.iter().all(|(guard, _)| guard.is_answering())
     }
-}
 
-/// What a breaker makes of an answer.
-pub(super) fn outcome(reply: &Result<Reply, StoreError>, took_ns: Ticks) -> Outcome {
-    match reply {
-        Ok(_) => Outcome::Ok { took_ns },
-        // The server works; one value is wrong.
-        Err(StoreError::Foreign { .. }) => Outcome::NotAFailure,
-        Err(_) => Outcome::Failed,
+    /// It is not sent after all.
+    fn give_back(&self, now: Ticks) {
+        self.guards.iter().for_each(|(guard, token)| guard.breaker.record(now, *token, Outcome::NotAFailure));
     }
 }
 
@@ -234,12 +255,12 @@ impl Ready {
                 at_work.take_in_late(&call, &reply);
             } else {
                 at_work.take_in(&call, &reply);
-                call.watch.tell_reply(monotonic_ns(), &reply);
+                call.watch.tell(monotonic_ns(), reply.as_ref().map(drop));
             }
             delivery.put(reply);
         }));
         waiting.take_within(budget).unwrap_or_else(|| {
-            watch.tell(monotonic_ns(), Outcome::Failed);
+            watch.tell(monotonic_ns(), Err(&StoreError::Timeout));
             parts.store.topology().suspect();
             Err(StoreError::Timeout)
         })
@@ -250,22 +271,26 @@ impl Ready {
         self.wait().and_then(verdict)
     }
 
-    /// Sends it, and calls `deliver` with the answer or, when the budget is over, with the news that there is none.
-    pub(crate) fn deliver(self, deliver: impl FnOnce(Result<Verdict, StoreError>) + Send + 'static) {
+    /// The thread that sends it.
+    pub(crate) fn io(&self) -> &Io {
+        self.parts.store.io()
+    }
+
+    /// A job that sends it, and calls `deliver` with the answer or, when the budget is over, with the news that there is none.
+    pub(crate) fn job(self, deliver: impl FnOnce(Result<Verdict, StoreError>) + Send + 'static) -> Job {
         let Self { parts, call, mut answer, budget } = self;
-        let io = parts.store.io().clone();
-        io.run(Box::pin(async move {
+        Box::pin(async move {
             if let Ok(reply) = timeout(budget, &mut answer).await {
                 parts.take_in(&call, &reply);
-                call.watch.tell_reply(monotonic_ns(), &reply);
+                call.watch.tell(monotonic_ns(), reply.as_ref().map(drop));
                 return deliver(reply.and_then(verdict));
             }
-            call.watch.tell(monotonic_ns(), Outcome::Failed);
+            call.watch.tell(monotonic_ns(), Err(&StoreError::Timeout));
             parts.store.topology().suspect();
             deliver(Err(StoreError::Timeout));
             let reply = answer.await;
             parts.take_in_late(&call, &reply);
-        }));
+        })
     }
 }
 
@@ -276,23 +301,10 @@ fn verdict(reply: Reply) -> Result<Verdict, StoreError> {
     }
 }
 
-/// Sends the debits first, on the same connections, and does not wait for their answers.
-fn after(debits: SmallVec<[Answer; 1]>, answer: Answer) -> Answer {
-    Box::pin(async move {
-        for mut debit in debits {
-            // The first poll puts it into the queue of its connection.
-            let sent = poll_fn(|context| Poll::Ready(debit.as_mut().poll(context))).await;
-            if sent.is_pending() {
-                tokio::spawn(debit);
-            }
-        }
-        answer.await
-    })
-}
-
 fn note(charge: &Charge<'_>) -> Note {
     let is_exact = charge.part == Part::Enforced && !charge.meter.retry_is_hint() && charge.until.is_none();
     // A denial belongs to the meter that said it: another generation with the same limit may use it, one with another limit may not.
     let denial = || DenialKey::new(charge.meter.fingerprint(), charge.counter(), charge.ask);
-    Note { counter: charge.counter(), cost: charge.ask.cost, part: charge.part, denial: is_exact.then(denial) }
+    let is_spaced = charge.meter.min_interval() > 0;
+    Note { counter: charge.counter(), cost: charge.ask.cost, part: charge.part, is_spaced, denial: is_exact.then(denial) }
 }

@@ -167,7 +167,9 @@ impl Fallback {
         if !self.instances.is_sharer(charge.counter(), share.sharers) {
             return false;
         }
-        let (Some(capacity), Some(start)) = (share.meter.capacity(), self.start(now, local, charge.counter())) else { return true };
+        let (Some(capacity), Some(start)) = (share.meter.capacity(), self.start(now, local, charge.counter())) else {
+            return true;
+        };
         let idle = Charge { ask: Ask::cost(0), ..*charge };
         let left = self.counters.peek(&[idle]).ok().and_then(|verdict| verdict.remaining()).unwrap_or(0);
         if share.meter.retry_is_hint() {

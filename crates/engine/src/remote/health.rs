@@ -69,12 +69,12 @@ impl Parts {
             ));
         }
         let shard = |shard: tidegate_store::redis::topology::ShardHealth| {
-            let breaker = self.breakers.read().get(&shard.id).map(Arc::clone);
-            let state = breaker.as_ref().map_or("closed", |breaker| breaker.state(now).as_str());
-            let opened = breaker.and_then(|breaker| breaker.last_opening()).filter(|_| state != "closed");
+            let guard = self.breakers.read().get(&shard.id).map(Arc::clone);
+            let state = guard.as_ref().map_or("closed", |guard| guard.breaker.state(now).as_str());
+            let last_error = guard.filter(|_| state != "closed").and_then(|guard| guard.last_error.lock().clone());
             let why = match &shard.state {
                 NodeState::Down { why, .. } => why.to_string(),
-                _ => opened.map(|opening| opening.reason.as_str().to_owned()).unwrap_or_default(),
+                _ => last_error.map(|error| error.to_string()).unwrap_or_default(),
             };
             ShardHealth {
                 name: shard.name,

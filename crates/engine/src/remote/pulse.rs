@@ -10,14 +10,13 @@ use tidegate_store::clock::monotonic_ns;
 use tidegate_store::digest::{Digest, Digester};
 use tidegate_store::redis::script::Op;
 use tidegate_store::redis::topology::ShardId;
-use tidegate_store::store::{Charge, Part, Place, Store as _};
+use tidegate_store::store::{Charge, Part, Place, Store as _, StoreError};
 use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
 
-use super::Parts;
-use super::call::outcome;
 use super::waiting::waiting;
-use crate::failure::breaker::{Admit, Breaker, BreakerState, Outcome, Token};
+use super::{Guard, Parts};
+use crate::failure::breaker::{Admit, BreakerState, Outcome, Token};
 use crate::failure::random::Random;
 use crate::failure::share::InstanceId;
 
@@ -82,20 +81,25 @@ impl Parts {
             memory.next_beat = now + memory.random.around(HEARTBEAT_NS);
             tokio::spawn(Arc::clone(self).beat());
         }
-        let breakers: Vec<(ShardId, Arc<Breaker>)> =
-            self.breakers.read().iter().map(|(shard, breaker)| (*shard, Arc::clone(breaker))).collect();
+        let guards: Vec<(ShardId, Arc<Guard>)> =
+            self.breakers.read().iter().map(|(shard, guard)| (*shard, Arc::clone(guard))).collect();
         if memory.changes.has_changed().unwrap_or(false) {
             memory.changes.mark_unchanged();
-            breakers.iter().for_each(|(_, breaker)| breaker.trial());
+            guards.iter().for_each(|(_, guard)| guard.breaker.trial());
         }
         let mut are_all_closed = true;
-        for (shard, breaker) in breakers {
-            if breaker.state(now) == BreakerState::Closed {
-                continue;
+        for (shard, guard) in guards {
+            are_all_closed &= guard.is_answering();
+            match guard.breaker.state(now) {
+                BreakerState::Closed => continue,
+                BreakerState::Open { .. } | BreakerState::HalfOpen => are_all_closed = false,
+                BreakerState::Ramp { .. } => {
+                    are_all_closed = false;
+                    continue;
+                }
             }
-            are_all_closed = false;
-            if let Admit::Probe(token) = breaker.admit(now) {
-                self.probe(shard, breaker, token);
+            if let Admit::Probe(token) = guard.breaker.admit(now) {
+                self.probe(shard, guard, token);
             }
         }
         self.debit(memory, are_all_closed, now);
@@ -115,19 +119,19 @@ impl Parts {
     }
 
     /// Asks a server that failed the real question, about a key of nobody. Its answer decides whether others ask.
-    pub(super) fn probe(self: &Arc<Self>, shard: ShardId, breaker: Arc<Breaker>, token: Token) {
+    pub(super) fn probe(self: &Arc<Self>, shard: ShardId, guard: Arc<Guard>, token: Token) {
         let parts = Arc::clone(self);
         self.store.io().run(Box::pin(async move {
             let started = monotonic_ns();
-            let outcome = match parts.probe_call(shard) {
-                Some(answer) => match timeout(parts.budget, answer).await {
-                    Ok(reply) => outcome(&reply, monotonic_ns().saturating_sub(started)),
-                    Err(_) => Outcome::Failed,
-                },
+            match parts.probe_call(shard) {
+                Some(answer) => {
+                    let reply = timeout(parts.budget, answer).await.unwrap_or(Err(StoreError::Timeout));
+                    let now = monotonic_ns();
+                    guard.record(now, token, reply.as_ref().map(|_| now.saturating_sub(started)));
+                }
                 // It serves nothing any more.
-                None => Outcome::NotAFailure,
-            };
-            breaker.record(monotonic_ns(), token, outcome);
+                None => guard.breaker.record(monotonic_ns(), token, Outcome::NotAFailure),
+            }
         }));
     }
 
@@ -151,7 +155,7 @@ impl Parts {
         Some(self.store.begin(Op::Check, &[found]))
     }
 
-    /// Tells the store what was admitted without it, a little at a time. What gets lost on the way is not asked for again.
+    /// Tells the store what was admitted without it, a little at a time: of those counters that nobody asks for.
     fn debit(self: &Arc<Self>, memory: &mut Memory, are_all_closed: bool, now: Ticks) {
         let debts = self.fallback.debts();
         if !are_all_closed || debts.is_empty() {
@@ -165,9 +169,7 @@ impl Parts {
             return;
         }
         for debt in debts.take_batch(DEBITS) {
-            let charge = Charge { ask: Ask::cost(debt.units), ..debt.handle.charge() };
-            let answer = self.store.begin(Op::Debit, &[charge]);
-            tokio::spawn(answer);
+            tokio::spawn(Arc::clone(self).pay(debt));
         }
     }
 }

@@ -62,7 +62,9 @@ impl Inner {
             Reply::Done(_) => {}
             Reply::Clock { now_ns } => {
                 self.clock.observe(now_ns);
-                return Err(StoreError::Refused { why: "the server's clock was not known well enough for a calendar; it is now".into() });
+                return Err(StoreError::Refused {
+                    why: "the server's clock was not known well enough for a calendar; it is now".into(),
+                });
             }
         }
         Ok(reply)

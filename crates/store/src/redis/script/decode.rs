@@ -102,7 +102,8 @@ impl Call {
             _ if self.keys > 0 => None,
             Asked::Nothing | Asked::Act => Some(Reply::Done(false)),
             Asked::One { questions, .. } | Asked::Many { questions, .. } => {
-                let standings = questions.iter().map(|question| Standing { wait: question.wait_without_counter(), ..Standing::default() });
+                let standings =
+                    questions.iter().map(|question| Standing { wait: question.wait_without_counter(), ..Standing::default() });
                 Some(self.asked.verdict(now_ns, &standings.collect::<SmallVec<[Standing; 4]>>()))
             }
         }

@@ -256,7 +256,10 @@ impl Writer<'_> {
         self.bytes.extend_from_slice(&(number as f64).to_le_bytes());
     }
 
-    #[allow(clippy::cast_possible_truncation, reason = "keys have 50 bytes, arguments 100, and a request has at most 65,535 charges")]
+    #[allow(
+        clippy::cast_possible_truncation,
+        reason = "keys have 50 bytes, arguments 100, and a request has at most 65,535 charges"
+    )]
     fn end(&mut self) {
         self.ends.push(self.bytes.len() as u32);
     }

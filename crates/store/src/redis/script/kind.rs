@@ -70,9 +70,10 @@ impl Kind {
             Self::SlidingWindowCounter => &[PRODUCT, include_str!("../../../lua/sliding_window_counter.lua")],
             Self::SlidingWindowRing => &[PAIRS, include_str!("../../../lua/sliding_window_ring.lua")],
             Self::SlidingWindow => &[PRODUCT, PAIRS, include_str!("../../../lua/sliding_window.lua")],
-            Self::SlidingWindowLog => {
-                &[include_str!("../../../lua/sliding_window_log_entries.lua"), include_str!("../../../lua/sliding_window_log.lua")]
-            }
+            Self::SlidingWindowLog => &[
+                include_str!("../../../lua/sliding_window_log_entries.lua"),
+                include_str!("../../../lua/sliding_window_log.lua"),
+            ],
             Self::Concurrency => &[include_str!("../../../lua/concurrency.lua")],
         }
     }
