@@ -107,7 +107,8 @@ def _show(found: Health, answer: Answer) -> None:
         typer.echo()
         styles = ["green" if shard.is_up and shard.breaker == "closed" else "red" for shard in found.shards]
         show_table(HEADINGS, [_row(shard) for shard in found.shards], styles=styles, words=_WORDS)
-    for warning in found.warnings:
+    troubles = (f"{shard.name}: {shard.why}" for shard in found.shards if shard.why and shard.why not in found.warnings)
+    for warning in (*found.warnings, *troubles):
         typer.echo(f"warning: {warning}", err=True)
 
 
