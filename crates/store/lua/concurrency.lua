@@ -7,38 +7,14 @@
 --
 -- There may be many leases, so only those are looked at that have expired or are asked for.
 
-local function concurrency_settle(arg, raw, now)
-  local cost, limit, ttl = unpack('<ddd', arg, 21)
-  local s = {
-    now = now, cost = cost, limit = limit, ttl = ttl, id = sub(arg, 45, 60),
-    raw = '', size = 23, used = 0, is_clamped = false, is_changed = false,
-  }
-  if not raw then return s end
-  local kind, first = byte(raw), 2
-  if kind == 156 and #raw > 37 then
-    s.used, s.size, first = unpack('>I7', raw, 2), 30, 9
-  elseif kind ~= 172 or #raw < 24 then
-    return
-  end
-  local size = s.size
-  local n = (#raw - first + 1) / size
-  if n % 1 > 0 then return end
-  if size == 23 then s.used = n end
-  while first < #raw and unpack('>I7', raw, first) <= now do
-    s.used = s.used - (size == 23 and 1 or unpack('>I7', raw, first + 7))
-    first = first + size
-  end
-  s.raw = sub(raw, first)
-  return s
-end
-
+--@ functions
 -- Where a lease is; nothing if it is gone.
-local function concurrency_find(s)
+local function find_lease(s)
   local raw, size = s.raw, s.size
   if #s.id < 16 then return end
   local position = 1
   while true do
-    position = find(raw, s.id, position, true)
+    position = string.find(raw, s.id, position, true)
     if not position then return end
     -- An id ends where its lease does; elsewhere the bytes only look like it.
     if (position + 15) % size == 0 then return position + 16 - size end
@@ -46,34 +22,21 @@ local function concurrency_find(s)
   end
 end
 
-local function concurrency_weight(s, position)
+local function weight_of(s, position)
   if s.size == 23 then return 1 end
   return unpack('>I7', s.raw, position + 7)
 end
 
-local function concurrency_retry(s)
-  local room = s.limit - s.cost
-  if room >= 0 and concurrency_find(s) then return 0 end
-  if room < 0 or s.limit == 0 then return -1 end
-  local used, position = s.used, 1
-  if used <= room then return 0 end
-  while true do
-    used = used - concurrency_weight(s, position)
-    if used <= room then return unpack('>I7', s.raw, position) - s.now end
-    position = position + s.size
-  end
-end
-
-local function concurrency_remove(s, position)
-  s.raw, s.is_changed = sub(s.raw, 1, position - 1) .. sub(s.raw, position + s.size), true
+local function remove_lease(s, position)
+  s.raw = string.sub(s.raw, 1, position - 1) .. string.sub(s.raw, position + s.size)
 end
 
 -- Puts a lease where its expiry belongs: mostly at the end.
-local function concurrency_insert(s, weight)
+local function insert_lease(s, weight)
   if weight ~= 1 and s.size == 23 then
     local leases = {}
     for position = 1, #s.raw, 23 do
-      leases[#leases + 1] = sub(s.raw, position, position + 6) .. '\0\0\0\0\0\0\1' .. sub(s.raw, position + 7, position + 22)
+      leases[#leases + 1] = string.sub(s.raw, position, position + 6) .. '\0\0\0\0\0\0\1' .. string.sub(s.raw, position + 7, position + 22)
     end
     s.raw, s.size = table.concat(leases), 30
   end
@@ -81,43 +44,79 @@ local function concurrency_insert(s, weight)
   local lease = s.size == 23 and pack('>I7', expires) .. s.id or pack('>I7I7', expires, weight) .. s.id
   local last = #s.raw
   while last > 0 and unpack('>I7', s.raw, last - s.size + 1) > expires do last = last - s.size end
-  s.raw, s.is_changed = sub(s.raw, 1, last) .. lease .. sub(s.raw, last + 1), true
+  s.raw = string.sub(s.raw, 1, last) .. lease .. string.sub(s.raw, last + 1)
 end
 
 -- Extends a lease, which keeps its weight; false when it is gone.
-local function concurrency_renew(s)
-  local position = concurrency_find(s)
+local function renew_lease(s)
+  local position = find_lease(s)
   if not position then return false end
-  local weight = concurrency_weight(s, position)
-  concurrency_remove(s, position)
-  concurrency_insert(s, weight)
+  local weight = weight_of(s, position)
+  remove_lease(s, position)
+  insert_lease(s, weight)
   return true
 end
 
-local function concurrency_charge(s)
-  if #s.id < 16 or concurrency_renew(s) then return end
-  concurrency_insert(s, s.cost)
+--@ settle
+s.cost, s.limit, s.ttl = unpack('<ddd', arg, 21)
+s.now, s.id, s.raw, s.size, s.used, s.is_clamped = base, string.sub(arg, 45, 60), '', 23, 0, false
+if raw then
+  local kind, first = string.byte(raw), 2
+  if kind == 156 and #raw > 37 then s.used, s.size, first = unpack('>I7', raw, 2), 30, 9 end
+  local n = (#raw - first + 1) / s.size
+  if kind ~= 172 and s.size == 23 or n < 1 or n % 1 > 0 then
+    trouble = FOREIGN
+  else
+    if s.size == 23 then s.used = n end
+    while first < #raw and unpack('>I7', raw, first) <= base do
+      s.used = s.used - (s.size == 23 and 1 or unpack('>I7', raw, first + 7))
+      first = first + s.size
+    end
+    s.raw = string.sub(raw, first)
+  end
+end
+
+--@ retry
+local room = s.limit - s.cost
+if room >= 0 and find_lease(s) then
+  wait = 0
+elseif room < 0 or s.limit == 0 then
+  wait = -1
+elseif s.used <= room then
+  wait = 0
+else
+  -- An upper estimate: until enough leases have expired, if nobody renews or releases.
+  local used, position = s.used, 1
+  wait = nil
+  while not wait and position <= #s.raw do
+    used = used - weight_of(s, position)
+    if used <= room then wait = unpack('>I7', s.raw, position) - s.now end
+    position = position + s.size
+  end
+end
+
+--@ charge
+if #s.id == 16 and not renew_lease(s) then
+  insert_lease(s, s.cost)
   s.used = s.used + s.cost
 end
 
-local function concurrency_value(s)
-  local raw = s.raw
-  if #raw == 0 then return end
-  local expires = unpack('>I7', raw, #raw - s.size + 1)
-  if s.size == 23 then return '\172' .. raw, expires end
-  return pack('>BI7', 156, s.used) .. raw, expires
+--@ value
+local raw = s.raw
+if #raw > 0 then
+  expires = unpack('>I7', raw, #raw - s.size + 1)
+  packed = s.size == 23 and '\172' .. raw or pack('>BI7', 156, s.used) .. raw
 end
 
-local function concurrency_fields(s)
-  local raw = s.raw
-  return s.used, #raw > 0 and unpack('>I7', raw, #raw - s.size + 1) or 0
-end
---- refund
--- Gives the slots back; false when the lease was gone already.
-local function concurrency_release(s)
-  local position = concurrency_find(s)
-  if not position then return false end
-  s.used = s.used - concurrency_weight(s, position)
-  concurrency_remove(s, position)
-  return true
+--@ fields
+s.used, #s.raw > 0 and unpack('>I7', s.raw, #s.raw - s.size + 1) or 0
+
+--@ renew
+is_done = renew_lease(s)
+
+--@ release
+local position = find_lease(s)
+if position then
+  s.used, is_done = s.used - weight_of(s, position), true
+  remove_lease(s, position)
 end

@@ -2,36 +2,39 @@
 --
 -- Arguments  cost, l, p, delay_max (of this request), nodelay, max_cost, most (the longest backlog, in parts of 1/l tick), exponent
 -- Reply      level, refunded, delay
--- Value      see bucket.lua; kinds 169, and 184 to 191 with a fraction
+-- Value      see bucket.lua
+--@ constants WHOLE=169 FRACTION=184
 
-local function leaky_bucket_settle(arg, raw, base)
-  local cost, l, p, delay_max, nodelay, max_cost, most, exponent = unpack('<dddddddB', arg, 21)
-  local scale = exponent == 0 and 1 or 10 ^ exponent
-  return bucket_settle({
-    now = floor(base / scale), scale = scale, exponent = exponent, fraction = 184,
-    cost = cost, l = l, p = p, delay_max = delay_max, nodelay = nodelay, max_cost = max_cost, most = most,
-    level = 0, refunded = 0, receipts = 0, delay = 0, is_clamped = false,
-  }, raw, 169)
+--@ settle
+s.cost, s.l, s.p, s.delay_max, s.nodelay, s.max_cost, s.most, s.exponent = unpack('<dddddddB', arg, 21)
+s.now, s.scale, s.delay = base, 1, 0
+if s.exponent > 0 then
+  s.scale = 10 ^ s.exponent
+  s.now = math.floor(base / s.scale)
 end
+INCLUDE bucket.settle
 
-local function leaky_bucket_retry(s)
-  if s.cost > s.max_cost then return -1 end
+--@ retry
+if s.cost > s.max_cost then
+  wait = -1
+else
+  wait = 0
   local behind = s.level - s.nodelay * s.p
-  if behind <= 0 then return 0 end
-  s.delay = ceil(behind / s.l)
-  local above = behind - s.delay_max * s.l
-  if above <= 0 then return 0 end
-  return ceil(above / s.l)
+  if behind > 0 then
+    s.delay = math.ceil(behind / s.l)
+    local above = behind - s.delay_max * s.l
+    if above > 0 then wait = math.ceil(above / s.l) end
+  end
 end
 
-local leaky_bucket_charge = bucket_charge
+--@ charge
+INCLUDE bucket.charge
 
-local function leaky_bucket_value(s)
-  return bucket_value(s, 169)
-end
+--@ value
+INCLUDE bucket.value
 
-local function leaky_bucket_fields(s)
-  return s.level, s.refunded, s.delay
-end
---- refund
-local leaky_bucket_refund = bucket_refund
+--@ fields
+s.level, s.refunded, s.delay
+
+--@ refund
+INCLUDE bucket.refund

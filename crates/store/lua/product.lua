@@ -1,19 +1,20 @@
 -- Products of two whole numbers of up to 53 bits, as exact as the 128 bits of the Rust kernels.
+--
+-- `above(a, b, c, d)` is whether a * b > c * d. Rounding keeps the order, so only equal products need this look at what they were rounded by: Dekker's
+-- product, in halves of 26 bits.
 
--- What a * b is beyond `product`, its value rounded to a double: Dekker's product, in halves of 26 bits.
-local function product_rest(a, b, product)
-  local c = 134217729 * a
-  local a_high = c - (c - a)
-  local a_low = a - a_high
-  c = 134217729 * b
-  local b_high = c - (c - b)
-  local b_low = b - b_high
-  return ((a_high * b_high - product) + a_high * b_low + a_low * b_high) + a_low * b_low
-end
-
--- Whether a * b > c * d. Rounding keeps the order, so only equal products above 2^53 need a second look.
-local function product_above(a, b, c, d)
-  local x, y = a * b, c * d
-  if x ~= y or x < 9007199254740992 then return x > y end
-  return product_rest(a, b, x) > product_rest(c, d, y)
+--@ above
+local function above(a, b, c, d)
+  local function rest(x, y, product)
+    local t = 134217729 * x
+    local x_high = t - (t - x)
+    local x_low = x - x_high
+    t = 134217729 * y
+    local y_high = t - (t - y)
+    local y_low = y - y_high
+    return ((x_high * y_high - product) + x_high * y_low + x_low * y_high) + x_low * y_low
+  end
+  local one, other = a * b, c * d
+  if one ~= other then return one > other end
+  return rest(a, b, one) > rest(c, d, other)
 end

@@ -2,115 +2,124 @@
 --
 -- Arguments  cost, limit, most (limit + max_debt), window, entries (M)
 -- Reply      used, newest time (-1 without one), clamps
--- Value      see pairs.lua; kinds 128 to 155; after a clock that went back: 175, clamps (4 bytes), then that
+-- Value      see pairs.lua; after a clock that went back: 175, clamps (4 bytes), then that
+--@ constants FIRST=128 KINDS=28
 
-local function sliding_window_settle(arg, raw, now)
-  local cost, limit, most, window, entries = unpack('<ddddd', arg, 21)
-  local n, at, count, used, clamps, is_clamped = 0, nil, nil, 0, 0, false
-  if raw then
-    if byte(raw) == 175 and #raw > 5 then
-      clamps = unpack('>I4', raw, 2)
-      raw = sub(raw, 6)
-    end
-    n, at, count = pairs_read(raw, 128, 28)
-    if not n then return end
-    if at[n] > now then
-      -- The clock went back: what lies in the future counts as of now.
-      local units = 0
-      while n > 0 and at[n] >= now do
-        units = units + count[n]
-        n = n - 1
-      end
-      n = n + 1
-      at[n], count[n] = now, units
-      clamps, is_clamped = (clamps + 1) % 4294967296, true
-    end
-    local gone = 0
-    while gone < n and at[gone + 1] + window <= now do gone = gone + 1 end
-    for i = 1, n - gone do
-      at[i], count[i] = at[i + gone], count[i + gone]
-      used = used + count[i]
-    end
-    n = n - gone
-    if n == 0 then clamps = 0 end
+--@ settle
+s.cost, s.limit, s.most, s.window, s.entries = unpack('<ddddd', arg, 21)
+s.now, s.used, s.clamps, s.is_clamped, s.n, s.v, s.newest, s.oldest, s.widest, s.most_units = base, 0, 0, false, 0, nil, -1, 0, 0, 1
+if raw then
+  if string.byte(raw) == 175 and #raw > 5 then
+    s.clamps = unpack('>I4', raw, 2)
+    raw = string.sub(raw, 6)
   end
-  return {
-    now = now, cost = cost, limit = limit, most = most, window = window, entries = entries,
-    n = n, at = at, count = count, used = used, clamps = clamps, is_clamped = is_clamped,
-  }
+  INCLUDE pairs.read
 end
-
-local function sliding_window_retry(s)
-  local room, used = s.limit - s.cost, s.used
-  if room < 0 then return -1 end
-  if used <= room then return 0 end
-  local at, count = s.at, s.count
-  local i = 0
-  while used > room do
-    i = i + 1
-    used = used - count[i]
+if s.n == 0 then
+  s.v = {}
+else
+  local n, v, used, span = s.n, s.v, 0, 0
+  for i = 2, 2 * n - 2, 2 do
+    used = used + v[i - 1]
+    span = span + v[i]
   end
-  return at[i] + s.window - s.now
-end
-
-local function sliding_window_charge(s)
-  local n, used, units, now, entries = s.n, s.used, s.cost, s.now, s.entries
-  if units > s.most - used then units = s.most > used and s.most - used or 0 end
-  s.used = used + units
-  if n == 0 then
-    if units > 0 then s.n, s.at, s.count = 1, { now }, { units } end
-    return
-  end
-  local at, count = s.at, s.count
-  if at[n] == now then
-    count[n] = count[n] + units
-  elseif units > 0 then
+  s.used, s.oldest = used + v[2 * n - 1], s.newest - span
+  if s.newest > base then
+    -- The clock went back: what lies in the future counts as of now.
+    local at, units = s.newest, 0
+    while n > 0 and at >= base do
+      units = units + v[2 * n - 1]
+      n = n - 1
+      if n > 0 then at = at - v[2 * n] end
+    end
+    if n > 0 then v[2 * n] = base - at else s.oldest = base end
     n = n + 1
-    at[n], count[n] = now, units
+    v[2 * n - 1], s.n, s.newest = units, n, base
+    s.widest, s.most_units = 9007199254740992, 9007199254740992
+    s.clamps, s.is_clamped = (s.clamps + 1) % 4294967296, true
   end
-  while n > entries do
-    -- Merges the two neighbours that hold back the least.
-    local cheapest, least = 1, count[1] * (at[2] - at[1])
-    for i = 2, n - 1 do
-      local held_back = count[i] * (at[i + 1] - at[i])
-      if held_back < least or (held_back == least and held_back >= 9007199254740992
-        and product_above(count[cheapest], at[cheapest + 1] - at[cheapest], count[i], at[i + 1] - at[i])) then
-        cheapest, least = i, held_back
-      end
+  local first = 1
+  while first <= n and s.oldest + s.window <= base do
+    s.used = s.used - v[2 * first - 1]
+    if first < n then s.oldest = s.oldest + v[2 * first] end
+    first = first + 1
+  end
+  if first > 1 or s.is_clamped then
+    INCLUDE pairs.drop
+  end
+  if s.n == 0 then s.clamps = 0 end
+end
+
+--@ retry
+local room, used = s.limit - s.cost, s.used
+if room < 0 then
+  wait = -1
+elseif used <= room then
+  wait = 0
+else
+  local v, at, i = s.v, s.oldest, 1
+  used = used - v[1]
+  while used > room do
+    at = at + v[i + 1]
+    i = i + 2
+    used = used - v[i]
+  end
+  wait = at + s.window - s.now
+end
+
+--@ charge
+local units, time = s.cost, s.now
+if units > s.most - s.used then units = s.most > s.used and s.most - s.used or 0 end
+s.used = s.used + units
+if units > 0 then
+  INCLUDE pairs.add
+end
+while s.n > s.entries do
+  -- Merges the two neighbours that hold back the least.
+  local v, last = s.v, 2 * s.n - 3
+  local cheapest, least = 1, v[1] * v[2]
+  for i = 3, last, 2 do
+    local held_back = v[i] * v[i + 1]
+    if held_back < least then
+      cheapest, least = i, held_back
+    elseif held_back == least and held_back >= 9007199254740992 then
+      INCLUDE product.above
+      if above(v[cheapest], v[cheapest + 1], v[i], v[i + 1]) then cheapest = i end
     end
-    count[cheapest + 1] = count[cheapest + 1] + count[cheapest]
-    for i = cheapest, n - 1 do at[i], count[i] = at[i + 1], count[i + 1] end
-    n = n - 1
   end
-  s.n = n
+  local units = v[cheapest] + v[cheapest + 2]
+  v[cheapest + 2] = units
+  if units > s.most_units then s.most_units = units end
+  if cheapest > 1 then
+    local gap = v[cheapest - 1] + v[cheapest + 1]
+    v[cheapest - 1] = gap
+    if gap > s.widest then s.widest = gap end
+  end
+  for i = cheapest, last do v[i] = v[i + 2] end
+  s.n = s.n - 1
 end
 
-local function sliding_window_value(s)
-  local n = s.n
-  if n == 0 then return end
-  local value = pairs_value(128, n, s.at, s.count)
-  if s.clamps > 0 then value = pack('>BI4', 175, s.clamps) .. value end
-  return value, s.at[n] + s.window
+--@ value
+if s.n > 0 then
+  INCLUDE pairs.value
+  if s.clamps > 0 then packed = pack('>BI4', 175, s.clamps) .. packed end
+  expires = s.newest + s.window
 end
 
-local function sliding_window_fields(s)
-  local n = s.n
-  return s.used, n > 0 and s.at[n] or -1, s.clamps
-end
---- refund
+--@ fields
+s.used, s.n > 0 and s.newest or -1, s.clamps
+
+--@ refund
 -- The charge lies in the first pair that is no earlier than it, because merging only moves units to the next later pair.
 -- Receipt: when it was charged, and how often the log had been clamped by then.
-local function sliding_window_refund(s, receipt)
-  local charged_at, clamps = unpack('<dd', receipt)
-  if charged_at + s.window <= s.now or clamps ~= s.clamps then return false end
-  local n, at, count, i = s.n, s.at, s.count, 1
-  while i <= n and at[i] < charged_at do i = i + 1 end
-  if i > n then return false end
-  if s.cost < count[i] then
-    count[i] = count[i] - s.cost
-  else
-    for j = i, n - 1 do at[j], count[j] = at[j + 1], count[j + 1] end
-    s.n = n - 1
+local charged_at, clamps = unpack('<dd', receipt)
+if charged_at + s.window > s.now and clamps == s.clamps then
+  local i, at = 1, s.oldest
+  while i < s.n and at < charged_at do
+    at = at + s.v[2 * i]
+    i = i + 1
   end
-  return true
+  if i <= s.n and at >= charged_at then
+    INCLUDE pairs.take
+  end
 end

@@ -2,83 +2,80 @@
 --
 -- Arguments  cost, limit, most (limit + max_debt), window
 -- Reply      current, previous
--- Value      171, end of the window, used in it and in the one before (1, 2 or 7 bytes each)
+-- Value      171, end of the window (7 bytes), used in it and in the one before (1, 2 or 7 bytes each)
 
-local function sliding_window_counter_settle(arg, raw, now)
-  local cost, limit, most, window = unpack('<dddd', arg, 21)
-  local stop = now - now % window + window
-  local current, previous, is_clamped = 0, 0, false
-  if raw then
-    local size = #raw
-    local layout = size == 10 and '>BI7BB' or size == 12 and '>BI7I2I2' or size == 22 and '>BI7I7I7'
-    if not layout then return end
-    local kind, ends, count, before = unpack(layout, raw)
-    if kind ~= 171 then return end
-    if ends == stop then
-      current, previous = count, before
-    elseif ends + window == stop then
-      previous = count
-    elseif ends > stop then
-      -- The clock went back: the weight that the window before had is not known, so it counts in full.
-      current, is_clamped = count, true
-      if before < most - count then current = count + before elseif count < most then current = most end
+--@ settle
+s.cost, s.limit, s.most, s.window = unpack('<dddd', arg, 21)
+s.now, s.current, s.previous, s.is_clamped = base, 0, 0, false
+s.stop = base - base % s.window + s.window
+if raw then
+  local size = #raw
+  local layout = size == 10 and '>BI7BB' or size == 12 and '>BI7I2I2' or size == 22 and '>BI7I7I7'
+  local kind, stop, current, previous = 0, 0, 0, 0
+  if layout then kind, stop, current, previous = unpack(layout, raw) end
+  if kind ~= 171 then
+    trouble = FOREIGN
+  elseif stop == s.stop then
+    s.current, s.previous = current, previous
+  elseif stop + s.window == s.stop then
+    s.previous = current
+  elseif stop > s.stop then
+    -- The clock went back: the weight that the window before had is not known, so it counts in full.
+    s.current, s.is_clamped = current, true
+    if previous < s.most - current then s.current = current + previous elseif current < s.most then s.current = s.most end
+  end
+end
+
+--@ retry
+local room, left = s.limit - s.cost, s.stop - s.now
+if room < 0 then
+  wait = -1
+else
+  -- What is left when the current window is counted; below 0 the window must roll before the request fits.
+  local units, of = room - s.current, s.previous
+  local is_rolled = units < 0
+  if is_rolled then units, of = room, s.current end
+  -- The share of the window that `units` are of `of`, rounded down: as much of `of` may still count.
+  local product, share = units * s.window, s.window
+  if units < of then
+    share = math.floor(product / of)
+    if product >= 9007199254740992 then
+      INCLUDE product.above
+      while above(share, of, units, s.window) do share = share - 1 end
+      while not above(share + 1, of, units, s.window) do share = share + 1 end
     end
   end
-  return {
-    now = now, cost = cost, limit = limit, most = most, window = window,
-    stop = stop, current = current, previous = previous, is_clamped = is_clamped,
-  }
-end
-
--- floor(units * window / of), at most the window.
-local function sliding_window_counter_share(units, window, of)
-  if units >= of then return window end
-  local product = units * window
-  local share = floor(product / of)
-  if product >= 9007199254740992 then
-    while product_above(share, of, units, window) do share = share - 1 end
-    while not product_above(share + 1, of, units, window) do share = share + 1 end
+  -- of * left <= units * window is the same as left <= share, for whole numbers.
+  if is_rolled then
+    wait = left + s.window - share
+  else
+    wait = left > share and left - share or 0
   end
-  return share
 end
 
-local function sliding_window_counter_retry(s)
-  local cost, limit, window, current, previous = s.cost, s.limit, s.window, s.current, s.previous
-  if cost > limit then return -1 end
-  local left, room = s.stop - s.now, limit - cost - current
-  if room >= 0 then
-    if not product_above(previous, left, room, window) then return 0 end
-    return left - sliding_window_counter_share(room, window, previous)
-  end
-  return left + window - sliding_window_counter_share(limit - cost, window, current)
+--@ charge
+if s.cost < s.most - s.current then
+  s.current = s.current + s.cost
+elseif s.current < s.most then
+  s.current = s.most
 end
 
-local function sliding_window_counter_charge(s)
-  local used, cost, most = s.current, s.cost, s.most
-  if cost < most - used then s.current = used + cost elseif used < most then s.current = most end
-end
-
-local function sliding_window_counter_value(s)
-  local current, previous, stop = s.current, s.previous, s.stop
-  if current == 0 and previous == 0 then return end
+--@ value
+local current, previous = s.current, s.previous
+if current > 0 or previous > 0 then
   local larger = current > previous and current or previous
   local layout = larger < 256 and '>BI7BB' or larger < 65536 and '>BI7I2I2' or '>BI7I7I7'
-  return pack(layout, 171, stop, current, previous), stop + s.window
+  packed, expires = pack(layout, 171, s.stop, current, previous), s.stop + s.window
 end
 
-local function sliding_window_counter_fields(s)
-  return s.current, s.previous
-end
---- refund
+--@ fields
+s.current, s.previous
+
+--@ refund
 -- Receipt: the number of the window that was charged.
-local function sliding_window_counter_refund(s, receipt)
-  local id, now_id = unpack('<d', receipt), s.stop / s.window - 1
-  if id == now_id and s.current > 0 then
-    s.current = max(0, s.current - s.cost)
-    return true
-  elseif id + 1 == now_id and s.previous > 0 then
-    s.previous = max(0, s.previous - s.cost)
-    return true
-  end
-  return false
+local charged, current = unpack('<d', receipt), s.stop / s.window - 1
+if charged == current and s.current > 0 then
+  s.current, is_done = math.max(0, s.current - s.cost), true
+elseif charged + 1 == current and s.previous > 0 then
+  s.previous, is_done = math.max(0, s.previous - s.cost), true
 end

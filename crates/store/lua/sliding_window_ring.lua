@@ -2,95 +2,95 @@
 --
 -- Arguments  cost, limit, most (limit + max_debt), buckets (k), width
 -- Reply      used, number of the newest sub-window that counts (-1 without one)
--- Value      see pairs.lua; kinds 160 to 167; times are numbers of sub-windows, and those without units are left out
+-- Value      see pairs.lua; times are numbers of sub-windows, and those without units are left out
+--@ constants FIRST=160 KINDS=8
 
-local function sliding_window_ring_settle(arg, raw, now)
-  local cost, limit, most, buckets, width = unpack('<ddddd', arg, 21)
-  local newest = (now - now % width) / width
-  local n, at, count, used, live, is_clamped = 0, nil, nil, 0, 1, false
-  if raw then
-    n, at, count = pairs_read(raw, 160, 8)
-    if not n then return end
-    if at[n] > newest then
-      -- The clock went back: what lies in later sub-windows counts in that of now.
-      local units = 0
-      while n > 0 and at[n] >= newest do
-        units = units + count[n]
-        n = n - 1
-      end
-      n = n + 1
-      at[n], count[n], is_clamped = newest, units, true
-    end
-    local gone = 0
-    while gone < n and at[gone + 1] + buckets < newest do gone = gone + 1 end
-    for i = 1, n - gone do
-      at[i], count[i] = at[i + gone], count[i + gone]
-      used = used + count[i]
-    end
-    n = n - gone
-    -- In the last tick of now's sub-window the oldest one no longer counts.
-    if n > 0 and (at[1] + buckets) * width + width - 1 <= now then
-      live, used = 2, used - count[1]
-      if n == 1 then n, live = 0, 1 end
-    end
+--@ settle
+s.cost, s.limit, s.most, s.buckets, s.width = unpack('<ddddd', arg, 21)
+s.now, s.used, s.is_clamped, s.n, s.v, s.newest, s.oldest, s.widest, s.most_units = base, 0, false, 0, nil, -1, 0, 0, 1
+s.current, s.live = (base - base % s.width) / s.width, 1
+if raw then
+  INCLUDE pairs.read
+end
+if s.n == 0 then
+  s.v = {}
+else
+  local n, v, used, span, current = s.n, s.v, 0, 0, s.current
+  for i = 2, 2 * n - 2, 2 do
+    used = used + v[i - 1]
+    span = span + v[i]
   end
-  return {
-    now = now, cost = cost, limit = limit, most = most, buckets = buckets, width = width, newest = newest,
-    n = n, at = at, count = count, used = used, live = live, is_clamped = is_clamped,
-  }
+  s.used, s.oldest = used + v[2 * n - 1], s.newest - span
+  if s.newest > current then
+    -- The clock went back: what lies in later sub-windows counts in that of now.
+    local at, units = s.newest, 0
+    while n > 0 and at >= current do
+      units = units + v[2 * n - 1]
+      n = n - 1
+      if n > 0 then at = at - v[2 * n] end
+    end
+    if n > 0 then v[2 * n] = current - at else s.oldest = current end
+    n = n + 1
+    v[2 * n - 1], s.n, s.newest, s.is_clamped = units, n, current, true
+  end
+  local first = 1
+  while first <= n and s.oldest + s.buckets < current do
+    s.used = s.used - v[2 * first - 1]
+    if first < n then s.oldest = s.oldest + v[2 * first] end
+    first = first + 1
+  end
+  -- In the last tick of now's sub-window the oldest one no longer counts.
+  if first <= n and (s.oldest + s.buckets + 1) * s.width - 1 <= base then
+    s.used, s.live = s.used - v[2 * first - 1], 2
+    if first == n then first, s.live = n + 1, 1 end
+  end
+  if first > 1 or s.is_clamped then
+    INCLUDE pairs.drop
+  end
 end
 
-local function sliding_window_ring_retry(s)
-  local room, used = s.limit - s.cost, s.used
-  if room < 0 then return -1 end
-  if used <= room then return 0 end
-  local at, count = s.at, s.count
-  local i = s.live - 1
+--@ retry
+local room, used = s.limit - s.cost, s.used
+if room < 0 then
+  wait = -1
+elseif used <= room then
+  wait = 0
+else
+  local v, at, i = s.v, s.oldest, 1
+  if s.live == 2 then at, i = at + v[2], 3 end
+  used = used - v[i]
   while used > room do
-    i = i + 1
-    used = used - count[i]
+    at = at + v[i + 1]
+    i = i + 2
+    used = used - v[i]
   end
-  return (at[i] + s.buckets) * s.width + s.width - 1 - s.now
+  wait = (at + s.buckets + 1) * s.width - 1 - s.now
 end
 
-local function sliding_window_ring_charge(s)
-  local n, used, units, newest = s.n, s.used, s.cost, s.newest
-  if units > s.most - used then units = s.most > used and s.most - used or 0 end
-  if units == 0 then return end
-  s.used = used + units
-  if n == 0 then
-    s.n, s.at, s.count = 1, { newest }, { units }
-  elseif s.at[n] == newest then
-    s.count[n] = s.count[n] + units
-  else
-    s.n, s.at[n + 1], s.count[n + 1] = n + 1, newest, units
-  end
+--@ charge
+local units, time = s.cost, s.current
+if units > s.most - s.used then units = s.most > s.used and s.most - s.used or 0 end
+if units > 0 then
+  s.used = s.used + units
+  INCLUDE pairs.add
 end
 
-local function sliding_window_ring_value(s)
-  local n = s.n
-  if n == 0 then return end
-  return pairs_value(160, n, s.at, s.count), (s.at[n] + s.buckets) * s.width + s.width - 1
+--@ value
+if s.n > 0 then
+  INCLUDE pairs.value
+  expires = (s.newest + s.buckets + 1) * s.width - 1
 end
 
-local function sliding_window_ring_fields(s)
-  local n = s.n
-  return s.used, n >= s.live and s.at[n] or -1
-end
---- refund
+--@ fields
+s.used, s.n >= s.live and s.newest or -1
+
+--@ refund
 -- Receipt: the number of the sub-window that was charged.
-local function sliding_window_ring_refund(s, receipt)
-  local charged, n, at, count = unpack('<d', receipt), s.n, s.at, s.count
-  for i = 1, n do
-    if at[i] == charged then
-      if s.cost < count[i] then
-        count[i] = count[i] - s.cost
-      else
-        for j = i, n - 1 do at[j], count[j] = at[j + 1], count[j + 1] end
-        s.n = n - 1
-      end
-      return true
-    end
-  end
-  return false
+local charged, i, at = unpack('<d', receipt), 1, s.oldest
+while i < s.n and at < charged do
+  at = at + s.v[2 * i]
+  i = i + 1
+end
+if i <= s.n and at == charged then
+  INCLUDE pairs.take
 end

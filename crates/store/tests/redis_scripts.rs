@@ -4,13 +4,13 @@
 
 #[path = "redis_scripts/connection.rs"]
 mod connection;
+#[path = "redis_scripts/cost.rs"]
+mod cost;
 #[path = "redis_scripts/model.rs"]
 mod model;
 #[path = "redis_scripts/random.rs"]
 mod random;
 mod servers;
-#[path = "redis_scripts/store.rs"]
-mod store;
 #[path = "redis_scripts/trace.rs"]
 mod trace;
 #[path = "redis_scripts/traces.rs"]

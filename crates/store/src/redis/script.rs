@@ -28,6 +28,7 @@
 //! ```
 
 mod assemble;
+mod blocks;
 mod calendar;
 mod call;
 mod compile;

@@ -14,6 +14,9 @@ use crate::servers::Servers;
 /// One server for all tests of this program. Each test has a database of its own.
 static SERVER: LazyLock<Servers> = LazyLock::new(|| start(&server_name(), &[]));
 
+/// What the names of counters begin with.
+pub(crate) const PREFIX: &[u8] = b"tg:";
+
 /// Which server the tests run on: `valkey`, `redis70`, ...
 pub(crate) fn server_name() -> String {
     std::env::var("TIDEGATE_TEST_SERVER").unwrap_or_else(|_| "valkey".to_owned())
@@ -27,7 +30,6 @@ pub(crate) fn start(name: &str, more: &[&str]) -> Servers {
 /// A connection to a server, with a database that nobody else uses.
 pub(crate) struct Connection {
     stream: Mutex<(TcpStream, Parser)>,
-    database: u64,
 }
 
 impl Connection {
@@ -42,32 +44,30 @@ impl Connection {
         let stream = TcpStream::connect(address).expect("a server that listens");
         stream.set_nodelay(true).expect("a socket with options");
         let database = NEXT.fetch_add(1, Ordering::Relaxed);
-        let connection = Self { stream: Mutex::new((stream, Parser::default())), database };
+        let connection = Self { stream: Mutex::new((stream, Parser::default())) };
         connection.ask(&["SELECT", &database.to_string()]);
         connection
     }
 
-    /// Another connection to the same database.
-    pub(crate) fn beside(&self) -> Self {
-        let mut other = Self::new();
-        other.ask(&["SELECT", &self.database.to_string()]);
-        other.database = self.database;
-        other
+    /// Sends many commands before it reads an answer, and checks that none is an error.
+    pub(crate) fn send_all(&self, commands: &[Command]) {
+        let mut both = self.stream.lock().expect("no test panics while it sends");
+        let (stream, parser) = &mut *both;
+        for some in commands.chunks(64) {
+            let bytes: Vec<u8> = some.iter().flat_map(|command| command.as_bytes()).copied().collect();
+            stream.write_all(&bytes).expect("a server that reads");
+            some.iter().for_each(|_| {
+                let value = receive(stream, parser);
+                assert!(!matches!(value, Value::Error(_)), "{value:?}");
+            });
+        }
     }
 
     pub(crate) fn send(&self, command: &Command) -> Value {
         let mut both = self.stream.lock().expect("no test panics while it sends");
         let (stream, parser) = &mut *both;
         stream.write_all(command.as_bytes()).expect("a server that reads");
-        loop {
-            if let Some(value) = parser.next_value().expect("a server that speaks the protocol") {
-                return value;
-            }
-            let mut buffer = [0; 4_096];
-            let count = stream.read(&mut buffer).expect("a server that answers");
-            assert!(count > 0, "the server closed the connection");
-            parser.feed(&buffer[..count]);
-        }
+        receive(stream, parser)
     }
 
     pub(crate) fn ask(&self, words: &[&str]) -> Value {
@@ -101,5 +101,17 @@ impl Connection {
         let value = self.ask_bytes(&[b"GET", key]);
         let ttl = self.ask_bytes(&[b"PTTL", key]).int().expect("a number");
         value.text().map(|text| (text.to_vec(), ttl))
+    }
+}
+
+fn receive(stream: &mut TcpStream, parser: &mut Parser) -> Value {
+    loop {
+        if let Some(value) = parser.next_value().expect("a server that speaks the protocol") {
+            return value;
+        }
+        let mut buffer = [0; 16_384];
+        let count = stream.read(&mut buffer).expect("a server that answers");
+        assert!(count > 0, "the server closed the connection");
+        parser.feed(&buffer[..count]);
     }
 }

@@ -12,10 +12,9 @@ use tidegate_store::digest::Digest;
 use tidegate_store::redis::script::{Build, Call, Op, Reply, Scripts};
 use tidegate_store::store::{Charge, Part, Place};
 
-use super::connection::Connection;
+use super::connection::{Connection, PREFIX};
 use super::model::{Model, Name, Verb, name};
 use super::random::Random;
-use super::store::PREFIX;
 
 /// 2026-01-01, and a bit.
 const START_NS: u64 = 1_767_225_600_123_456_789;

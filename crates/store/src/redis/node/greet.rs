@@ -138,7 +138,11 @@ pub(super) fn broken(error: &io::Error, is_tls: bool) -> StoreError {
     if let Some(cause) = error.get_ref().and_then(|cause| cause.downcast_ref::<rustls::Error>()) {
         return without_tls(cause);
     }
-    if error.kind() != io::ErrorKind::UnexpectedEof {
+    let is_ended = matches!(
+        error.kind(),
+        io::ErrorKind::UnexpectedEof | io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionAborted
+    );
+    if !is_ended {
         return StoreError::unavailable(format!("the connection broke during the handshake: {error}"));
     }
     let question =

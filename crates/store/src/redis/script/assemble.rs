@@ -4,6 +4,7 @@ use std::sync::{Arc, OnceLock};
 
 use sha1_smol::Sha1;
 
+use super::blocks;
 use super::kind::{Kind, Kinds};
 use super::timeline::Timeline;
 
@@ -83,130 +84,110 @@ impl Scripts {
 
     /// Decides one quota.
     pub(super) fn one(&self, kind: Kind) -> Arc<Script> {
-        let make = || {
-            let aliases = aliases(kind, &["settle", "retry", "charge", "value", "fields"]);
-            self.assemble(kind.into(), Part::Check, &aliases, include_str!("../../../lua/one.lua"))
-        };
-        self.one[kind as usize].get_or_init(make).clone()
-    }
-
-    /// Decides any number of quotas of these algorithms.
-    pub(super) fn many(&self, verb: Verb, kinds: Kinds) -> Arc<Script> {
-        let make = || {
-            let verb = match verb {
-                Verb::Check => "check",
-                Verb::Peek => "peek",
-                Verb::Debit => "debit",
-            };
-            let head = format!("local verb = '{verb}'\n{}", dispatch(kinds));
-            self.assemble(kinds, Part::Check, &head, include_str!("../../../lua/many.lua"))
-        };
-        self.many[verb as usize][kinds.index()].get_or_init(make).clone()
+        self.one[kind as usize].get_or_init(|| self.of_one(kind, "one", "")).clone()
     }
 
     /// Does something to one counter.
     pub(super) fn act(&self, act: Act) -> Arc<Script> {
-        let (index, kind, function) = match act {
+        let (index, kind, block) = match act {
             Act::Refund(kind) => (kind as usize, kind, "refund"),
             Act::Renew => (8, Kind::Concurrency, "renew"),
             Act::Release => (9, Kind::Concurrency, "release"),
         };
-        let make = || {
-            let stem = kind.stem();
-            let aliases = format!("{}local act = {stem}_{function}\n", aliases(kind, &["settle", "value"]));
-            self.assemble(kind.into(), Part::Refund, &aliases, include_str!("../../../lua/act.lua"))
-        };
-        self.act[index].get_or_init(make).clone()
+        self.act[index].get_or_init(|| self.of_one(kind, "act", block)).clone()
     }
 
-    fn assemble(&self, kinds: Kinds, part: Part, head: &str, driver: &str) -> Arc<Script> {
+    /// Decides any number of quotas of these algorithms.
+    pub(super) fn many(&self, verb: Verb, kinds: Kinds) -> Arc<Script> {
+        self.many[verb as usize][kinds.index()].get_or_init(|| self.of_many(verb, kinds)).clone()
+    }
+
+    /// A script whose driver has one counter.
+    fn of_one(&self, kind: Kind, driver: &str, act: &str) -> Arc<Script> {
+        let functions = blocks::of_kind(kind, "functions");
+        let mut body = String::new();
+        for line in blocks::block(driver, "script").lines() {
+            match line {
+                "STATE" if functions.is_empty() => {}
+                "STATE" => body += &format!("local {}", state(kind)),
+                "SETTLE" | "RETRY" | "CHARGE" | "VALUE" => body += &scoped(&blocks::of_kind(kind, &line.to_lowercase())),
+                "ACT" => body += &scoped(&blocks::of_kind(kind, act)),
+                _ => body += &format!("{line}\n"),
+            }
+        }
+        let body = body.replace("FIELDS", blocks::of_kind(kind, "fields").trim_end());
+        let body = if functions.is_empty() { blocks::as_locals(&body) } else { functions + &body };
+        self.script(&body)
+    }
+
+    fn of_many(&self, verb: Verb, kinds: Kinds) -> Arc<Script> {
+        let verb = match verb {
+            Verb::Check => "'check'",
+            Verb::Peek => "'peek'",
+            Verb::Debit => "'debit'",
+        };
+        let mut body: String = kinds.iter().map(|kind| blocks::of_kind(kind, "functions")).collect();
+        let driver = blocks::block("many", "script");
+        for (index, part) in driver.split("EACH\n").enumerate() {
+            match part.split_once("END\n").filter(|_| index > 0) {
+                Some((repeated, rest)) => body += &(each(kinds, repeated) + rest),
+                None => body += part,
+            }
+        }
+        self.script(&body.replace("VERB", verb))
+    }
+
+    /// Puts the clock in front of a body, and into it what depends on the build.
+    fn script(&self, body: &str) -> Arc<Script> {
         let (clock, base) = match self.build {
-            Build::Production => (include_str!("../../../lua/clock.lua"), "clock"),
-            _ => (include_str!("../../../lua/clock_injected.lua"), "unpack('<d', arg, #arg - 7)"),
+            Build::Production => ("clock", "clock"),
+            Build::Injected | Build::InjectedMicros => ("clock_injected", "unpack('<d', arg, #arg - 7)"),
         };
         let millisecond = (1_000_000 / self.build.unit_ns()).to_string();
-        let mut fragments: Vec<&str> = Vec::new();
-        for fragment in kinds.iter().flat_map(|kind| kind.fragments()) {
-            if !fragments.contains(fragment) {
-                fragments.push(fragment);
-            }
-        }
-        let mut body = stripped(clock).replace("MILLISECOND", &millisecond);
-        for fragment in fragments {
-            let (check, refund) = fragment.split_once("\n--- refund\n").unwrap_or((fragment, ""));
-            body += &stripped(check);
-            if part == Part::Refund {
-                body += &stripped(refund);
-            }
-        }
-        body += head;
-        body += &stripped(driver).replace("BASE", base);
-        Arc::new(Script::new(library(&body) + &body))
+        let write = blocks::block(clock, "write").replace("MILLISECOND", &millisecond);
+        let body = body.replace("WRITE\n", &write).replace("BASE", base).replace("FOREIGN", FOREIGN);
+        Arc::new(Script::new(format!("{LIBRARY}{}{body}", blocks::block(clock, "read"))))
     }
 }
 
-/// Which part of a kernel a script needs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Part {
-    Check,
-    Refund,
+/// What scripts use most of the libraries: a local is found at once, a field of a global by two look-ups.
+const LIBRARY: &str = "local call, spread = redis.call, unpack\nlocal unpack, pack = struct.unpack, struct.pack\n";
+
+const FOREIGN: &str = "'TGFOREIGN a value that is not a counter of this kind'";
+
+/// A block with its own locals.
+fn scoped(block: &str) -> String {
+    format!("do\n{block}end\n")
 }
 
-/// The names under which `one.lua` and `act.lua` call the functions of their kernel.
-fn aliases(kind: Kind, functions: &[&str]) -> String {
-    let stem = kind.stem();
-    functions.iter().map(|function| format!("local {function} = {stem}_{function}\n")).collect()
-}
-
-/// Functions that call those of the right kernel.
-fn dispatch(kinds: Kinds) -> String {
-    let functions = [("settle", "arg, raw, base"), ("retry", "s"), ("charge", "s"), ("value", "s"), ("fields", "s")];
-    let one = |function: &str, arguments: &str| {
-        let branch = |kind: Kind| {
-            let (number, stem) = (kind as u8, kind.stem());
-            format!("if kind == {number} then return {stem}_{function}({arguments}) end\n")
-        };
-        let branches: String = kinds.iter().map(branch).collect();
-        format!("local function {function}(kind, {arguments})\n{branches}end\n")
-    };
-    functions.into_iter().map(|(function, arguments)| one(function, arguments)).collect()
-}
-
-/// What a script uses of the libraries, as locals: a local is found at once, a field of a global by two look-ups.
-fn library(body: &str) -> String {
-    // The order matters: `unpack` is a global that the local hides.
-    const NAMES: [(&str, &str); 13] = [
-        ("spread", "unpack"),
-        ("call", "redis.call"),
-        ("unpack", "struct.unpack"),
-        ("pack", "struct.pack"),
-        ("floor", "math.floor"),
-        ("ceil", "math.ceil"),
-        ("max", "math.max"),
-        ("min", "math.min"),
-        ("byte", "string.byte"),
-        ("sub", "string.sub"),
-        ("rep", "string.rep"),
-        ("find", "string.find"),
-        ("format", "string.format"),
-    ];
-    let is_used = |name: &str| {
-        let mut rest = body;
-        while let Some(index) = rest.find(&format!("{name}(")) {
-            let is_whole = !rest[..index].ends_with(|c: char| c.is_ascii_alphanumeric() || c == '_' || c == '.');
-            if is_whole {
-                return true;
+/// Lines of a driver, for the algorithm that a charge has.
+fn each(kinds: Kinds, lines: &str) -> String {
+    let mut branches = String::new();
+    for kind in kinds.iter() {
+        let word = if branches.is_empty() { "if" } else { "elseif" };
+        branches += &format!("{word} kind == {} then\n", kind as u8);
+        for line in lines.lines() {
+            match line {
+                "s = STATE" => branches += &state(kind),
+                "SETTLE" | "RETRY" | "CHARGE" | "VALUE" => branches += &scoped(&blocks::of_kind(kind, &line.to_lowercase())),
+                "REPLY" => branches += &reply(kind),
+                _ => branches += &format!("{line}\n"),
             }
-            rest = &rest[index + name.len()..];
         }
-        false
-    };
-    let used: Vec<_> = NAMES.into_iter().filter(|(name, _)| is_used(name)).collect();
-    used.iter().map(|(name, what)| format!("local {name} = {what}\n")).collect()
+    }
+    if branches.is_empty() { branches } else { branches + "end\n" }
 }
 
-/// Without comments and indentation: they would be sent to every server.
-fn stripped(fragment: &str) -> String {
-    let lines = fragment.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with("--"));
-    lines.flat_map(|line| [line, "\n"]).collect()
+/// A table with all fields that a charge of the algorithm needs: one that grows is made several times.
+fn state(kind: Kind) -> String {
+    let blocks: String = ["settle", "retry", "charge", "value"].iter().map(|name| blocks::of_kind(kind, name)).collect();
+    let of_driver = ["kind", "key", "base", "part", "number", "interval", "last", "wait"];
+    let fields: Vec<String> = blocks::fields(&blocks).into_iter().chain(of_driver).map(|field| format!("{field} = 0")).collect();
+    format!("s = {{ {} }}\n", fields.join(", "))
+}
+
+/// Adds what an algorithm reports to the reply.
+fn reply(kind: Kind) -> String {
+    let places: Vec<String> = (1..=kind.fields() + 1).map(|place| format!("reply[n + {place}]")).collect();
+    format!("{} = wait, {}n = n + {}\n", places.join(", "), blocks::of_kind(kind, "fields"), places.len())
 }

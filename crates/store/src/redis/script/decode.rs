@@ -13,12 +13,10 @@ use tidegate_core::time::Ticks;
 use super::assemble::Verb;
 use super::call::{Call, Reply};
 use super::error::error;
+use super::kind::Kind;
 use super::timeline::Era;
 use crate::redis::resp::Value;
 use crate::store::{Charge, Part, StoreError};
-
-/// How many numbers `many.lua` says of one charge.
-const NUMBERS_OF_MANY: usize = 5;
 
 /// What a call asked, as far as its reply cannot be understood without.
 #[derive(Debug, Clone)]
@@ -46,6 +44,8 @@ pub(super) struct Question {
     capacity: Option<u64>,
     is_hint: bool,
     tick_ns: u64,
+    has_interval: bool,
+    kind: Option<Kind>,
     /// From when on the script counts time, in ticks.
     origin: Ticks,
     counter: Counter,
@@ -116,22 +116,19 @@ impl Asked {
         let (&first, rest) = numbers.split_first()?;
         let now_ns = |clock: Option<u64>| clock.or_else(|| u64::try_from(first).ok()?.checked_mul(1_000));
         match self {
-            Self::One { clock, .. } => {
-                let (&wait, said) = rest.split_first()?;
-                let mut fields = [0; 3];
-                fields.get_mut(..said.len())?.copy_from_slice(said);
-                Some(self.verdict(now_ns(*clock)?, &[Standing { wait, fields, gap: 0 }]))
+            Self::One { questions, clock } => {
+                let mut rest = rest;
+                let standing = questions.first()?.standing(&mut rest)?;
+                rest.is_empty().then(|| now_ns(*clock)).flatten().map(|now_ns| self.verdict(now_ns, &[standing]))
             }
             Self::Many { questions, clock, .. } => {
                 let now_ns = now_ns(*clock)?;
-                let mut said = rest.chunks_exact(NUMBERS_OF_MANY);
+                let mut rest = rest;
                 let mut standings: SmallVec<[Standing; 4]> = SmallVec::new();
                 for question in questions {
-                    let is_silent = matches!(question.counter, Counter::Unlimited) || !question.is_in_force(now_ns);
-                    standings.push(if is_silent { Standing::default() } else { Standing::new(said.next()?)? });
+                    standings.push(if question.is_in_force(now_ns) { question.standing(&mut rest)? } else { Standing::default() });
                 }
-                let is_complete = said.next().is_none() && said.remainder().is_empty();
-                is_complete.then(|| self.verdict(now_ns, &standings))
+                rest.is_empty().then(|| self.verdict(now_ns, &standings))
             }
             Self::Act => match rest {
                 [done @ (0 | 1)] => Some(Reply::Done(*done == 1)),
@@ -176,6 +173,8 @@ impl Question {
             capacity: meter.capacity(),
             is_hint: meter.retry_is_hint(),
             tick_ns: meter.tick().nanos(),
+            has_interval: meter.min_interval() > 0,
+            kind: Kind::of(meter),
             origin: era.origin(meter),
             counter: Counter::new(meter),
         }
@@ -183,6 +182,24 @@ impl Question {
 
     fn is_in_force(&self, now_ns: u64) -> bool {
         self.until.is_none_or(|until| now_ns < until)
+    }
+
+    /// Takes what the script said of this quota off the numbers.
+    fn standing(&self, numbers: &mut &[i64]) -> Option<Standing> {
+        if matches!(self.counter, Counter::Unlimited) {
+            return Some(Standing::default());
+        }
+        let mut take = |count: usize| {
+            let (taken, rest) = numbers.split_at_checked(count)?;
+            *numbers = rest;
+            Some(taken)
+        };
+        let wait = take(1)?[0];
+        let mut fields = [0; 3];
+        let said = self.kind.map_or(0, Kind::fields);
+        fields[..said].copy_from_slice(take(said)?);
+        let gap = if self.has_interval && self.kind.is_some() { u64::try_from(take(1)?[0]).ok()? } else { 0 };
+        Some(Standing { wait, fields, gap })
     }
 
     fn wait_without_counter(&self) -> i64 {
@@ -300,15 +317,6 @@ impl Counter {
                 let lease = question.lease.map_or(Receipt::Nothing, |id| Receipt::Lease { id: id.to_le_bytes() });
                 window(limit, time(fields[1]).filter(|_| limit > 0 && b > 0), lease)
             }
-        }
-    }
-}
-
-impl Standing {
-    fn new(said: &[i64]) -> Option<Self> {
-        match *said {
-            [wait, a, b, c, gap] => Some(Self { wait, fields: [a, b, c], gap: u64::try_from(gap).ok()? }),
-            _ => None,
         }
     }
 }
