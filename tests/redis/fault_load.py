@@ -49,8 +49,8 @@ class Load:
     """
     Threads that ask again and again, from `with` to the end of its block.
 
-    The pause between two questions is a wait like that for a store, on the same threads: how much longer it takes than it should is what the
-    machine adds to every wait.
+    The pause between two questions is a wait like that for a store, on the same threads. How much longer it takes than it should is what
+    the machine adds to every wait.
 
     Args:
         limiter: Who is asked.
@@ -205,8 +205,9 @@ def quantile(values: Iterable[float], share: float) -> float:
 
 def most_in_window(seen: Iterable[Seen], window: float) -> dict[str, int]:
     """
-    The most that was admitted of each key in any window. Only what was surely within it counts: each decision was taken at some instant between
-    question and answer.
+    The most that was admitted of each key in any window.
+
+    Only what was surely within it counts: each decision was taken at some instant between question and answer.
     """
     admitted: defaultdict[str, list[Seen]] = defaultdict(list)
     for one in sorted(seen, key=lambda one: one.start):

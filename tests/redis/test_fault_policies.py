@@ -10,13 +10,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tidegate import Limiter
-
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from tests.conftest import Eventually
-    from tests.redis.conftest import Make
+    from tests.redis.conftest import Make, MakeRules
     from tests.servers import Proxy, Single
 else:
     from servers import Proxy
@@ -25,12 +23,10 @@ PATIENCE_S = 0.05
 """A budget that a busy machine does not use up, and five of which do not take longer than a breaker looks back."""
 
 RULES = """
-version: 1
-rules:
-  - {name: reads, match: {path: /read}, per: client, quotas: 10/hour, on_store_error: allow}
-  - {name: logins, match: {path: /login}, per: client, quotas: 10/hour, on_store_error: deny}
-  - {name: orders, match: {path: /order}, per: client, quotas: 10/hour, on_store_error: local}
-  - {name: others, match: {path: /other}, per: client, quotas: 10/hour}
+  {name: reads, match: {path: /read}, per: client, quotas: 10/hour, on_store_error: allow},
+  {name: logins, match: {path: /login}, per: client, quotas: 10/hour, on_store_error: deny},
+  {name: orders, match: {path: /order}, per: client, quotas: 10/hour, on_store_error: local},
+  {name: others, match: {path: /other}, per: client, quotas: 10/hour},
 """
 
 
@@ -44,19 +40,27 @@ def proxy(server: Single) -> Iterator[Proxy]:
 
 
 @pytest.fixture
-def store(proxy: Proxy, prefix: str) -> str:
+def direct(server: Single, prefix: str) -> str:
     """
-    The address of that way.
+    The way that is never broken.
+    """
+    return f"{server.url()}?prefix={prefix}"
+
+
+@pytest.fixture
+def url(proxy: Proxy, prefix: str) -> str:
+    """
+    The way that can be broken, which limiters go by default.
     """
     return f"{proxy.url}?prefix={prefix}"
 
 
 @pytest.mark.parametrize(("policy", "admitted"), [("local", 6), ("allow", 20), ("deny", 0)])
-def test_each_policy_admits_what_it_says(store: str, proxy: Proxy, make: Make, eventually: Eventually, policy: str, admitted: int) -> None:
+def test_each_policy_admits_what_it_says(proxy: Proxy, make: Make, policy: str, admitted: int) -> None:
     """
     `local` what is left, `allow` everything, `deny` nothing; all of them say that the store was not asked.
     """
-    limiter = make("10/hour", store=store, on_store_error=policy, budget=PATIENCE_S)
+    limiter = make("10/hour", on_store_error=policy, budget=PATIENCE_S)
     assert [limiter.check("a").remaining for _ in range(4)] == [9, 8, 7, 6]
 
     proxy.refuse()
@@ -78,40 +82,32 @@ def test_each_policy_admits_what_it_says(store: str, proxy: Proxy, make: Make, e
         ("/other", "local", 6),
     ],
 )
-def test_a_rule_has_a_policy_of_its_own(store: str, proxy: Proxy, tmp_path: Path, path: str, default: str, admitted: int) -> None:
+def test_a_rule_has_a_policy_of_its_own(proxy: Proxy, make_rules: MakeRules, path: str, default: str, admitted: int) -> None:
     """
     Else the limiter's.
     """
-    file = tmp_path / "rules.yaml"
-    file.write_text(RULES)
-    with Limiter.from_rules(file, store=store, on_store_error=default, budget=PATIENCE_S) as limiter:  # type: ignore[arg-type] # a parameter
-        request = {"path": path, "client": "ada"}
-        assert [limiter.check(request).remaining for _ in range(4)] == [9, 8, 7, 6]
+    limiter = make_rules(RULES, on_store_error=default, budget=PATIENCE_S)
+    request = {"path": path, "client": "ada"}
+    assert [limiter.check(request).remaining for _ in range(4)] == [9, 8, 7, 6]
 
-        proxy.refuse()
-        decisions = [limiter.check(request) for _ in range(20)]
+    proxy.refuse()
+    decisions = [limiter.check(request) for _ in range(20)]
 
     assert admitted == sum(decision.allowed for decision in decisions)
     assert all(decision.degraded for decision in decisions)
 
 
 @pytest.mark.parametrize(
-    ("quota", "left"),
-    [
-        ("100/hour", 60),
-        ("100/hour fixed_window", 60),
-        ("100/hour sliding_window_counter", 60),
-        ("100/hour sliding_window_log", 60),
-        ("1/hour burst 100", 60),
-    ],
+    "quota",
+    ["100/hour", "100/hour fixed_window", "100/hour sliding_window_counter", "100/hour sliding_window_log", "1/hour burst 100"],
 )
 def test_what_was_admitted_without_the_store_is_charged_when_it_is_back(
-    store: str, proxy: Proxy, make: Make, eventually: Eventually, quota: str, left: int
+    direct: str, proxy: Proxy, make: Make, eventually: Eventually, quota: str
 ) -> None:
     """
     Another process then sees it.
     """
-    limiter = make(quota, store=store, budget=PATIENCE_S)
+    limiter = make(quota, budget=PATIENCE_S)
     assert all(limiter.check("a") for _ in range(10))
     proxy.refuse()
     assert all(limiter.check("a").degraded for _ in range(30))
@@ -120,15 +116,15 @@ def test_what_was_admitted_without_the_store_is_charged_when_it_is_back(
     proxy.pass_through()
     eventually(lambda: limiter.health().status == "ok" and limiter.health().owed == 0, 20)
 
-    other = make(quota)
-    eventually(lambda: other.peek("a").remaining == left)
+    other = make(quota, store=direct)
+    eventually(lambda: other.peek("a").remaining == 60)
 
 
-def test_a_key_that_comes_back_at_once_has_not_more_than_the_rule(store: str, proxy: Proxy, make: Make, eventually: Eventually) -> None:
+def test_a_key_that_comes_back_at_once_has_not_more_than_the_rule(proxy: Proxy, make: Make, eventually: Eventually) -> None:
     """
     What is owed is charged before the store is asked again.
     """
-    limiter = make("100/hour", store=store, budget=PATIENCE_S)
+    limiter = make("100/hour", budget=PATIENCE_S)
     before = sum(limiter.check("a").allowed for _ in range(50))
     proxy.silence()
     during = sum(limiter.check("a").allowed for _ in range(200))
@@ -141,13 +137,11 @@ def test_a_key_that_comes_back_at_once_has_not_more_than_the_rule(store: str, pr
     assert 0 == after
 
 
-def test_a_second_outage_does_not_forget_what_the_store_counted_since_the_first(
-    store: str, proxy: Proxy, make: Make, eventually: Eventually
-) -> None:
+def test_a_second_outage_does_not_forget_what_the_store_counted_since_the_first(proxy: Proxy, make: Make, eventually: Eventually) -> None:
     """
     It starts with what the store last said, not with what the first left here.
     """
-    limiter = make("100/hour", store=store, budget=PATIENCE_S)
+    limiter = make("100/hour", budget=PATIENCE_S)
     admitted = sum(limiter.check("a").allowed for _ in range(10))
     proxy.refuse()
     admitted += sum(limiter.check("a").allowed for _ in range(10))
@@ -161,11 +155,11 @@ def test_a_second_outage_does_not_forget_what_the_store_counted_since_the_first(
     assert 10 == sum(limiter.check("a").allowed for _ in range(200))
 
 
-def test_late_answers_are_folded_in(store: str, proxy: Proxy, make: Make, eventually: Eventually) -> None:
+def test_late_answers_are_folded_in(direct: str, proxy: Proxy, make: Make, eventually: Eventually) -> None:
     """
     What the store charged although nobody waited for its answer is not charged again.
     """
-    limiter = make("100/hour", store=store, budget=0.05)
+    limiter = make("100/hour", budget=0.05)
     assert limiter.check("a")
     proxy.black_hole()
     late = [limiter.check("a") for _ in range(3)]
@@ -174,14 +168,14 @@ def test_late_answers_are_folded_in(store: str, proxy: Proxy, make: Make, eventu
     proxy.pass_through()
     eventually(lambda: 3 == limiter.health().late_answers and 0 == limiter.health().owed)
 
-    assert 96 == make("100/hour").peek("a").remaining
+    assert 96 == make("100/hour", store=direct).peek("a").remaining
 
 
-def test_a_late_denial_is_remembered(store: str, proxy: Proxy, make: Make, eventually: Eventually) -> None:
+def test_a_late_denial_is_remembered(direct: str, proxy: Proxy, make: Make, eventually: Eventually) -> None:
     """
     The next caller is denied without another question.
     """
-    limiter, other = make("5/hour", store=store, budget=0.05), make("5/hour")
+    limiter, other = make("5/hour", budget=0.05), make("5/hour", store=direct)
     assert limiter.check("a")
     assert other.check("a", 4)
     proxy.black_hole()
@@ -215,11 +209,13 @@ def test_a_foreign_value_is_reported_and_not_overwritten(server: Single, url: st
     assert {"store_foreign_value": 50} == limiter.health().degraded == limiter.stats().degraded_by
 
 
-def test_a_hundred_outages_leave_no_threads_and_no_files(store: str, proxy: Proxy, make: Make, eventually: Eventually) -> None:
+def test_a_hundred_outages_leave_no_threads_and_no_files(proxy: Proxy, make: Make, eventually: Eventually) -> None:
     """
-    Whatever was begun when a connection was lost ends. Twenty limiters lose theirs five times: one alone would take its time to connect again.
+    Whatever was begun when a connection was lost ends.
+
+    Twenty limiters lose theirs five times: one alone would take its time to connect again.
     """
-    limiters = [make("1000000/hour", store=store, budget=PATIENCE_S) for _ in range(20)]
+    limiters = [make("1000000/hour", budget=PATIENCE_S) for _ in range(20)]
     assert all(limiter.check("a") for limiter in limiters)
     before = resources()
 

