@@ -5,6 +5,7 @@ The command line on a shared store.
 from __future__ import annotations
 
 import json
+import socket
 from typing import TYPE_CHECKING
 
 import pytest
@@ -13,7 +14,7 @@ from tidegate.cli import run
 from tidegate.cli.store import COMMANDS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from tests.servers import Cluster, Single
@@ -46,6 +47,16 @@ def key(request: pytest.FixtureRequest) -> str:
     A key that no other test counts.
     """
     return f"{request.node.nodeid}"
+
+
+@pytest.fixture
+def unused_url() -> Iterator[str]:
+    """
+    An address where nobody listens, and nobody else will: the port is taken.
+    """
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        yield f"redis://127.0.0.1:{taken.getsockname()[1]}"
 
 
 def test_check_charges_the_store(cli: Run, server: Single, key: str) -> None:
@@ -81,7 +92,8 @@ def test_check_waits_in_earnest_between_requests(cli: Run, server: Single, key: 
 @pytest.mark.parametrize(("policy", "expected"), [("local", 0), ("allow", 0), ("deny", 1)])
 def test_check_shows_what_was_decided_without_the_store(cli: Run, unused_url: str, policy: str, expected: int) -> None:
     """A column with the reason, the sum, and what is wrong on standard error."""
-    code, output, errors = cli("check", "k", "-q", "5/minute", "--times", "2", "--store", unused_url, "--on-store-error", policy)
+    asked = ("check", "k", "-q", "5/minute", "--times", "2", "--store", unused_url, *BUDGET)
+    code, output, errors = cli(*asked, "--on-store-error", policy)
 
     assert expected == code
     assert "degraded" in output.splitlines()[0]
@@ -92,7 +104,7 @@ def test_check_shows_what_was_decided_without_the_store(cli: Run, unused_url: st
 
 def test_check_tells_programs_what_was_decided_without_the_store(cli: Run, unused_url: str) -> None:
     """As two fields."""
-    _, output, _ = cli("check", "k", "-q", "5/minute", "--store", unused_url, "--json")
+    _, output, _ = cli("check", "k", "-q", "5/minute", "--store", unused_url, "--json", *BUDGET)
 
     assert {"degraded": True, "reason": "store_unavailable"}.items() <= json.loads(output).items()
 
@@ -199,12 +211,3 @@ def test_help_of_each_command(cli: Run, command: str) -> None:
     assert 0 == code
     assert f"tidegate store {command}" in output
     assert "Exit code 0" in output
-
-
-@pytest.fixture
-def unused_url() -> str:
-    """
-    An address where nobody listens.
-    """
-    with Single() as gone:
-        return gone.url()
