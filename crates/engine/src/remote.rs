@@ -179,7 +179,7 @@ impl Parts {
     fn start(options: &RemoteOptions) -> Arc<Self> {
         let parts = Arc::new(Self {
             forks: io::forks(),
-            store: RedisStore::open(options.config.clone()),
+            store: RedisStore::open(&options.config),
             budget: options.budget,
             breakers: RwLock::default(),
             denials: (options.denials_max > 0).then(|| DenyCache::new(options.denials_max)),

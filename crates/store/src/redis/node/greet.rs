@@ -140,7 +140,10 @@ pub(super) fn broken(error: &io::Error, is_tls: bool) -> StoreError {
     }
     let is_ended = matches!(
         error.kind(),
-        io::ErrorKind::UnexpectedEof | io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionAborted
+        io::ErrorKind::UnexpectedEof
+            | io::ErrorKind::ConnectionReset
+            | io::ErrorKind::BrokenPipe
+            | io::ErrorKind::ConnectionAborted
     );
     if !is_ended {
         return StoreError::unavailable(format!("the connection broke during the handshake: {error}"));

@@ -126,7 +126,11 @@ impl Asked {
                 let mut rest = rest;
                 let mut standings: SmallVec<[Standing; 4]> = SmallVec::new();
                 for question in questions {
-                    standings.push(if question.is_in_force(now_ns) { question.standing(&mut rest)? } else { Standing::default() });
+                    standings.push(if question.is_in_force(now_ns) {
+                        question.standing(&mut rest)?
+                    } else {
+                        Standing::default()
+                    });
                 }
                 rest.is_empty().then(|| self.verdict(now_ns, &standings))
             }
