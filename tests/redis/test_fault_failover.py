@@ -5,8 +5,11 @@ A primary that dies or freezes under load, and slots that move: the others take 
 from __future__ import annotations
 
 import functools
+import os
 import sys
 from collections import Counter
+from pathlib import Path
+from time import perf_counter
 from typing import TYPE_CHECKING
 
 import pytest
@@ -145,6 +148,34 @@ def test_keys_of_other_primaries_do_not_notice(name: str) -> None:
 
     assert [key for key, share in shares.items() if share < 0.2], shares
     assert [key for key, share in shares.items() if share > 0.8], shares
+
+
+def test_a_primary_that_is_gone_costs_nothing(eventually: Eventually) -> None:
+    """
+    It is not probed for ever, and what was admitted without it is charged to its successor, also if nobody asks again.
+    """
+    with Sentinel() as servers, Limiter("100/hour", store=servers.url(), budget=BUDGET_S) as limiter:
+        assert limiter.check("a")
+        old = servers.kill_primary()
+        assert all(limiter.check("a").degraded for _ in range(10))
+        servers.wait_for_new_primary(old)
+        eventually(lambda: limiter.health().status == "ok" and not limiter.health().owed, 20)
+
+        eventually(lambda: 89 == limiter.peek("a").remaining)
+        before, start = thread_time(), perf_counter()
+        eventually(lambda: perf_counter() > start + 1)
+        assert thread_time() - before < 0.05
+
+
+def thread_time() -> float:
+    """
+    Seconds of processor time that the thread of the store has used so far.
+    """
+    for task in Path("/proc/self/task").iterdir():
+        if (task / "comm").read_text().strip() == "tidegate-io":
+            fields = (task / "stat").read_text().rpartition(")")[2].split()
+            return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+    raise LookupError("no such thread")
 
 
 def test_slots_that_move_under_load_lose_no_charge(eventually: Eventually) -> None:

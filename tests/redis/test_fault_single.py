@@ -30,7 +30,7 @@ BUDGET_S = 0.02
 """Longer than the default: on a busy machine a server that works must not look like one that does not."""
 OUTAGE_S = 1.0
 IN_FLIGHT = 6
-"""What may be above the rule: what one caller asks of the store, the other three may take here, when the breaker opens and when it closes."""
+"""What may be above the rule: while one caller asks the store, the other three decide here, when the breaker opens and when it closes."""
 
 
 @dataclass(frozen=True)
