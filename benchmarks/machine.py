@@ -3,6 +3,7 @@
 import os
 import platform
 import subprocess
+import time
 from datetime import UTC, datetime
 from importlib import metadata
 from pathlib import Path
@@ -25,6 +26,13 @@ def describe() -> dict[str, Any]:
         "rustc": _rustc(),
         "packages": {name: version for name in _names() if (version := _version(name))},
     }
+
+
+def wait_until_quiet(at_most_s: float = 0.5) -> None:
+    """Waits for a moment in which nobody else works here, for what needs both cores and takes no longer than such a moment."""
+    ends = time.monotonic() + at_most_s
+    while time.monotonic() < ends and psutil.cpu_percent(interval=0.05) > 10:
+        pass
 
 
 def _names() -> list[str]:

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 import redis_peers
 import redis_server
 from child import Advance, part_of, serve
+from machine import wait_until_quiet
 from redis_load import BareLoop, Check, RedisBenchmark
 from redis_peers import CLIENTS, QUOTAS, THREE, AsyncCall, Call, Lane
 from redis_server import Work
@@ -58,6 +59,7 @@ class Runner:
 
     def take_turn(self, server: "Single") -> None:
         """Measures once, and asks the server what it had to do for it."""
+        wait_until_quiet()
         before = Work.of(server)
         self.rates.append(self.rate(self.count))
         self.scripts_us.append(Work.of(server).since(before).script_us)
@@ -177,6 +179,7 @@ def _latency(server: "Single", calls: int, advance: Advance) -> list[dict[str, A
     while len(taken[0]) < calls:
         keys = [f"user:{random.randrange(1000)}" for _ in range(chunk)]
         for lane, samples in zip(lanes, taken, strict=True):
+            wait_until_quiet()
             samples.extend(_time_each(lane.call, keys))
         advance("latency of one caller", len(taken[0]) / calls)
     _require_the_store(lanes)
