@@ -86,6 +86,9 @@ impl Parts {
         if memory.changes.has_changed().unwrap_or(false) {
             memory.changes.mark_unchanged();
             guards.iter().for_each(|(_, guard)| guard.breaker.trial());
+            // Who serves nothing any more is not asked, and so would never be found to answer.
+            let serving = self.store.topology().shards();
+            self.breakers.write().retain(|shard, _| serving.contains(shard));
         }
         let mut are_all_closed = true;
         for (shard, guard) in guards {
@@ -136,6 +139,9 @@ impl Parts {
     }
 
     fn probe_call(&self, shard: ShardId) -> Option<tidegate_store::redis::store::Answer> {
+        if !self.store.topology().shards().contains(&shard) {
+            return None;
+        }
         let digester = Digester::new(*b"tidegate/a probe");
         let meter = self.store.meter(&PROBE, None).ok()?;
         let charge = |number: u64| {

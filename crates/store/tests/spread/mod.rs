@@ -1,6 +1,7 @@
 //! What a cluster promises of requests whose counters lie on several servers.
 
 use std::sync::LazyLock;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use tidegate_core::meter::Ask;
 use tidegate_store::clock::ManualClock;
@@ -13,10 +14,11 @@ use crate::servers::Servers;
 
 static CLUSTER: LazyLock<Servers> = LazyLock::new(|| Servers::start(&["cluster"]));
 
-/// A store on the cluster, with a prefix of its own.
-fn counter(prefix: &str) -> Counter<RedisStore> {
+/// A store on the cluster, with a prefix that nobody had before.
+fn counter() -> Counter<RedisStore> {
+    static NEXT: AtomicU32 = AtomicU32::new(0);
     Counter::new(|clock: ManualClock| {
-        let url = format!("{}?prefix={prefix}:", CLUSTER.url);
+        let url = format!("{}?prefix=s{}:", CLUSTER.url, NEXT.fetch_add(1, Ordering::Relaxed));
         RedisStore::with_clock(&RedisConfig::parse(&url).expect("the address of a test server"), clock)
     })
 }
@@ -29,7 +31,7 @@ fn wide<'a>(quota: &'a Metered, ask: Ask) -> Charge<'a> {
 
 /// A client without quota of its own does not touch what all share: not even the gap that all have to keep, which no refund could undo.
 pub fn a_narrow_denial_leaves_the_wide_quota_alone() {
-    let counter = counter("narrow");
+    let counter = counter();
     let (own, shared) = (counter.quota("own", "1/hour"), counter.quota("shared", "1000/hour min_interval 10s"));
     for number in 0..20 {
         let (greedy, modest) = (format!("greedy {number}"), format!("modest {number}"));
@@ -44,7 +46,7 @@ pub fn a_narrow_denial_leaves_the_wide_quota_alone() {
 
 /// What a wide quota denies is given back to the narrow one, and a shadow on another server sees only what is admitted.
 pub fn a_wide_denial_is_given_back() {
-    let counter = counter("wide");
+    let counter = counter();
     let (own, shared, shadow) =
         (counter.quota("own", "100/hour"), counter.quota("shared", "5/hour"), counter.quota("shadow", "3/hour"));
     for number in 0..10 {
