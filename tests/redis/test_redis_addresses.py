@@ -30,7 +30,7 @@ WRONG = {
     "one slash": ("redis:/host", "write memory://, or redis://host:6379"),
     "no colon": ("redis//u:hunter2@host", "write memory://, or redis://host:6379"),
     "another scheme": ("http://u:hunter2@host", "one of redis://"),
-    "scheme in capitals": ("REDIS://u:hunter2@host", "one of redis://"),
+    "scheme in capitals": ("REDIS://u:hunter2@host", "redis://"),
     "password in the scheme": ("user:hunter2://host", "write memory://, or redis://host:6379"),
     "memory with an address": ("memory://u:hunter2@host", "write memory://"),
     "no host": ("redis://", "write redis://host:6379/0"),

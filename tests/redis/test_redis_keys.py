@@ -79,7 +79,7 @@ def test_a_key_may_be_anything(key: str | bytes, make: Make, server: Single, pre
     limiter = make("2/hour")
 
     assert [True, True, False] == [limiter.allow(key) for _ in range(3)]
-    assert [len(prefix) + 26] == [len(name) for name in counters(server, prefix)]
+    assert [True] == [len(name) <= len(prefix) + 26 for name in counters(server, prefix)]
     assert limiter.reset(key)
 
 

@@ -29,7 +29,7 @@ const DEBITS: usize = 100;
 /// The pause between a recovery and the first debit, on average, so that instances do not all come at once.
 const DEBIT_PAUSE_NS: Ticks = 1_000_000_000;
 /// How often a key is made up until one lies on the server that is to be probed.
-const PROBE_KEYS: u64 = 100_000;
+const PROBE_KEYS: u64 = 2_000;
 
 /// What the probe charges: a counter of its own that never denies.
 static PROBE: LazyLock<Quota> = LazyLock::new(|| "1000000/second burst 1000000".parse().expect("a quota"));
