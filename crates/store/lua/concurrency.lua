@@ -64,7 +64,7 @@ if raw then
   local kind, first = string.byte(raw), 2
   if kind == 156 and #raw > 37 then s.used, s.size, first = unpack('>I7', raw, 2), 30, 9 end
   local n = (#raw - first + 1) / s.size
-  if kind ~= 172 and s.size == 23 or n < 1 or n % 1 > 0 then
+  if kind ~= 172 and s.size == 23 or n < 1 or n % 1 > 0 or unpack('>I7', raw, #raw - s.size + 1) > 9007199254740992 then
     trouble = FOREIGN
   else
     if s.size == 23 then s.used = n end

@@ -6,11 +6,21 @@
 mod connection;
 #[path = "redis_scripts/cost.rs"]
 mod cost;
+#[path = "redis_scripts/declared.rs"]
+mod declared;
+#[path = "redis_scripts/kit.rs"]
+mod kit;
 #[path = "redis_scripts/model.rs"]
 mod model;
 #[path = "redis_scripts/random.rs"]
 mod random;
+#[path = "redis_scripts/server.rs"]
+mod server;
 mod servers;
+#[path = "redis_scripts/size.rs"]
+mod size;
+#[path = "redis_scripts/ticks.rs"]
+mod ticks;
 #[path = "redis_scripts/trace.rs"]
 mod trace;
 #[path = "redis_scripts/traces.rs"]

@@ -40,13 +40,17 @@ impl Connection {
 
     pub(crate) fn to(url: &str) -> Self {
         static NEXT: AtomicU64 = AtomicU64::new(0);
+        let connection = Self::plain(url);
+        connection.ask(&["SELECT", &NEXT.fetch_add(1, Ordering::Relaxed).to_string()]);
+        connection
+    }
+
+    /// With the only database that a cluster has.
+    pub(crate) fn plain(url: &str) -> Self {
         let address = url.strip_prefix("redis://").expect("the address of a single server");
         let stream = TcpStream::connect(address).expect("a server that listens");
         stream.set_nodelay(true).expect("a socket with options");
-        let database = NEXT.fetch_add(1, Ordering::Relaxed);
-        let connection = Self { stream: Mutex::new((stream, Parser::default())) };
-        connection.ask(&["SELECT", &database.to_string()]);
-        connection
+        Self { stream: Mutex::new((stream, Parser::default())) }
     }
 
     /// Sends many commands before it reads an answer, and checks that none is an error.
@@ -81,10 +85,6 @@ impl Connection {
         let value = self.send(&Command::new(words));
         assert!(!matches!(value, Value::Error(_)), "{value:?}");
         value
-    }
-
-    pub(crate) fn int(&self, words: &[&str]) -> i64 {
-        self.ask(words).int().expect("a number")
     }
 
     /// Calls a script as a client does.

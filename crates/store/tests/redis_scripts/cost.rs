@@ -80,17 +80,3 @@ fn micros(connection: &Connection, commands: &[Command]) -> f64 {
     let value = line.split("usec_per_call=").nth(1).and_then(|rest| rest.split(',').next()).expect("a number");
     value.parse().expect("a number")
 }
-
-#[test]
-#[ignore = "dump"]
-fn dump() {
-    let scripts = Scripts::new(Build::Production);
-    for quotas in QUOTAS {
-        let meters: Vec<Meter> =
-            quotas.iter().map(|quota| scripts.meter(&quota.parse().expect("valid"), None).expect("valid")).collect();
-        let charges: Vec<_> = meters.iter().zip(1..).map(|(meter, space)| charge(meter, 0, space)).collect();
-        let call = scripts.call(Op::Check, &charges, PREFIX, 0);
-        std::fs::write(format!("/tmp/exp/scripts/{}.lua", quotas.join(",").replace([' ', '/'], "_")), call.script().text())
-            .unwrap();
-    }
-}

@@ -82,6 +82,11 @@ impl Call {
         self.parts().take(self.keys as usize)
     }
 
+    /// What the script is told.
+    pub fn arguments(&self) -> impl Iterator<Item = &[u8]> {
+        self.parts().skip(self.keys as usize)
+    }
+
     fn command(&self, name: &[u8], script: &[u8]) -> Command {
         let bytes = 48 + script.len() + self.bytes.len() + 10 * self.ends.len();
         let mut command = Command::build(3 + self.ends.len(), bytes);

@@ -53,6 +53,7 @@ pub(super) struct Question {
 
 /// The parameters that say what is left of a counter.
 #[derive(Debug, Clone, Copy)]
+#[allow(clippy::enum_variant_names, reason = "the names of the algorithms")]
 enum Counter {
     Unlimited,
     Closed,

@@ -242,7 +242,9 @@ impl Writer<'_> {
     }
 
     fn numbers(&mut self, numbers: &[u64]) {
-        numbers.iter().for_each(|&number| self.number(number));
+        for &number in numbers {
+            self.number(number);
+        }
     }
 
     /// A cost that no quota admits and no debt holds is as good as any other; this one Lua can tell from the largest limit.
