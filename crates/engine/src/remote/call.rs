@@ -1,9 +1,7 @@
 //! One call: what is noted of it, and what its answer changes.
 
-use std::future::poll_fn;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::task::Poll;
 use std::time::Duration;
 
 use smallvec::SmallVec;
@@ -123,15 +121,11 @@ impl Parts {
         charges.iter().filter_map(|charge| debts.take(charge.counter())).collect()
     }
 
-    /// Sends debits first, on the same connections, and does not wait for their answers.
+    /// Sends debits first, and waits for their answers: only then is the store sure to know of them.
     fn pay_before(self: Arc<Self>, debts: SmallVec<[Debt<OwnedCharge>; 1]>, answer: Answer) -> Answer {
         Box::pin(async move {
             for debt in debts {
-                let mut payment = Box::pin(Arc::clone(&self).pay(debt));
-                // The first poll puts it into the queue of its connection.
-                if poll_fn(|context| Poll::Ready(payment.as_mut().poll(context))).await.is_pending() {
-                    tokio::spawn(payment);
-                }
+                Arc::clone(&self).pay(debt).await;
             }
             answer.await
         })

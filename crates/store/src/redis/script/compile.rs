@@ -23,8 +23,8 @@ impl Scripts {
     ///
     /// # Errors
     /// See [`meter`].
-    pub fn meter(&self, quota: &Quota, calendar: Option<Arc<dyn Calendar>>) -> Result<Meter, MeterError> {
-        meter(self.build, quota, calendar.as_ref())
+    pub fn meter(&self, quota: &Quota, calendar: Option<&Arc<dyn Calendar>>) -> Result<Meter, MeterError> {
+        meter(self.build, quota, calendar)
     }
 }
 
