@@ -155,6 +155,19 @@ def test_a_second_outage_does_not_forget_what_the_store_counted_since_the_first(
     assert 10 == sum(limiter.check("a").allowed for _ in range(200))
 
 
+def test_a_bucket_that_the_store_left_empty_fills_here_at_its_rate(proxy: Proxy, make: Make, eventually: Eventually) -> None:
+    """
+    What the store last said is where it starts, and not where it stays: the fill time would be a minute.
+    """
+    limiter = make("2/second burst 120", budget=PATIENCE_S)
+    assert limiter.check("a", 120)
+    proxy.refuse()
+    assert limiter.check("a").degraded
+
+    eventually(lambda: limiter.check("a").allowed)
+    eventually(lambda: limiter.check("a").allowed)
+
+
 def test_late_answers_are_folded_in(direct: str, proxy: Proxy, make: Make, eventually: Eventually) -> None:
     """
     What the store charged although nobody waited for its answer is not charged again.
