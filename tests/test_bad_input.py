@@ -454,7 +454,11 @@ OPTIONS = {
     "max-keys-2-to-the-64": ({"max_keys": 2**64}, UsageError, "max_keys is a whole number from 1 up"),
     "clock": ({"clock": object()}, UsageError, "the clock is a ManualClock, not object"),
     "policy": ({"on_store_error": "maybe"}, UsageError, "on_store_error must be 'local', 'allow' or 'deny'"),
-    "store": ({"store": "memcached://user:hunter2@host"}, ConfigError, "the store memcached:// is not known: write memory://, or one of redis://"),
+    "store": (
+        {"store": "memcached://user:hunter2@host"},
+        ConfigError,
+        "the store memcached:// is not known: write memory://, or one of redis://",
+    ),
     "store-address": ({"store": "redis://user:hunter2@host:port"}, ConfigError, "port"),
     "store-clock": ({"store": "redis://host", "clock": ManualClock()}, UsageError, "works with memory:// only"),
     "budget": ({"budget": 0}, UsageError, "a number of seconds above 0"),

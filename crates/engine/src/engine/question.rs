@@ -76,7 +76,7 @@ impl Engine {
             Origin::Debit => Op::Debit,
         };
         let prepared = with_charges(&question, max_delay, |charges| match &self.remote {
-            Some(remote) => remote.prepare(op, charges, self.budget(&question)),
+            Some(remote) => remote.prepare(op, charges, budget(&question)),
             None if charges.is_empty() => Prepared::Known(Ok(Verdict::default())),
             None => Prepared::Known(match question.origin {
                 Origin::Check => self.store.check(charges),
@@ -91,13 +91,11 @@ impl Engine {
     }
 }
 
-impl Engine {
-    /// The shortest budget of the rules that apply; `None` if none says one.
-    fn budget(&self, question: &Question) -> Option<Duration> {
-        let (Asked::Request(requested), Some(rules)) = (&question.asked, question.plan.rules()) else { return None };
-        let budgets = requested.rules.iter().filter_map(|&rule| rules.set.rules()[rule].budget_ms);
-        budgets.min().map(|budget_ms| Duration::from_millis(budget_ms.into()))
-    }
+/// The shortest budget of the rules that apply; `None` if none says one.
+fn budget(question: &Question) -> Option<Duration> {
+    let (Asked::Request(requested), Some(rules)) = (&question.asked, question.plan.rules()) else { return None };
+    let budgets = requested.rules.iter().filter_map(|&rule| rules.set.rules()[rule].budget_ms);
+    budgets.min().map(|budget_ms| Duration::from_millis(budget_ms.into()))
 }
 
 impl Begun {

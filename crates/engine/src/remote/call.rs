@@ -298,7 +298,7 @@ fn verdict(reply: Reply) -> Result<Verdict, StoreError> {
 /// Timers count whole milliseconds and go off up to one late: one that is asked for earlier goes off in time.
 fn before(budget: Duration) -> Duration {
     const TICK: Duration = Duration::from_millis(1);
-    if budget > 2 * TICK { budget - TICK } else { budget }
+    if budget > 2 * TICK { budget.saturating_sub(TICK) } else { budget }
 }
 
 fn note(charge: &Charge<'_>) -> Note {

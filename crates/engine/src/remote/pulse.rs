@@ -85,7 +85,9 @@ impl Parts {
             self.breakers.read().iter().map(|(shard, guard)| (*shard, Arc::clone(guard))).collect();
         if memory.changes.has_changed().unwrap_or(false) {
             memory.changes.mark_unchanged();
-            guards.iter().for_each(|(_, guard)| guard.breaker.trial());
+            for (_, guard) in &guards {
+                guard.breaker.trial();
+            }
             // Who serves nothing any more is not asked, and so would never be found to answer.
             let serving = self.store.topology().shards();
             self.breakers.write().retain(|shard, _| serving.contains(shard));
