@@ -27,7 +27,7 @@ use crate::decision::Origin;
 use crate::engine::random_id;
 use crate::failure::debts::Debts;
 use crate::failure::instances::Instances;
-use crate::failure::seen::Seen;
+use crate::failure::seen::{Seen, Start};
 use crate::failure::share::InstanceId;
 use crate::plan::Planned;
 
@@ -183,7 +183,7 @@ impl Fallback {
         true
     }
 
-    /// With how much a counter begins here; `None` if nothing from before the outage counts.
+    /// How much a counter may have here; `None` if nothing from before the outage counts, or it was counted already.
     fn start(&self, now: Ticks, local: &Local<'_>, counter: Digest) -> Option<u64> {
         let heard_at = self.heard_at.load(Ordering::Relaxed);
         let window = local.planned.drain_ns(now)?;
@@ -191,11 +191,18 @@ impl Fallback {
             return None;
         }
         let instances = u64::from(self.instances.count());
-        match self.seen.start_level(now, counter, Some(window)) {
-            Some(remaining) => Some(remaining / instances),
+        let start = if local.planned.meter.retry_is_hint() {
+            // Slots do not come in with time: the last word of the store stands.
+            self.seen.start_level(now, counter, Some(window)).map_or(Start::Unknown, Start::Seen)
+        } else {
+            self.seen.apply(now, counter, window)
+        };
+        match start {
+            Start::Seen(remaining) => Some(remaining / instances),
+            Start::Applied => None,
             // Nobody else can have used it, and this instance would know.
-            None if instances == 1 && now.saturating_sub(self.started_at) >= window => None,
-            None => Some(0),
+            Start::Unknown if instances == 1 && now.saturating_sub(self.started_at) >= window => None,
+            Start::Unknown => Some(0),
         }
     }
 

@@ -229,7 +229,7 @@ impl Store for RedisStore {
     }
 
     fn meter(&self, quota: &Quota, calendar: Option<Arc<dyn Calendar>>) -> Result<Meter, MeterError> {
-        self.inner.scripts.meter(quota, calendar.as_ref())
+        self.inner.scripts.meter(quota, calendar)
     }
 
     fn check(&self, charges: &[Charge<'_>]) -> Result<Verdict, StoreError> {

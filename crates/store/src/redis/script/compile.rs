@@ -23,8 +23,9 @@ impl Scripts {
     ///
     /// # Errors
     /// See [`meter`].
-    pub fn meter(&self, quota: &Quota, calendar: Option<&Arc<dyn Calendar>>) -> Result<Meter, MeterError> {
-        meter(self.build, quota, calendar)
+    #[allow(clippy::needless_pass_by_value, reason = "as `Store::meter` takes it")]
+    pub fn meter(&self, quota: &Quota, calendar: Option<Arc<dyn Calendar>>) -> Result<Meter, MeterError> {
+        meter(self.build, quota, calendar.as_ref())
     }
 }
 
