@@ -186,9 +186,6 @@ impl Parts {
     fn take_in(&self, call: &Call, reply: &Result<Reply, StoreError>) {
         let Ok(Reply::Verdict { verdict, .. }) = reply else { return };
         let now = monotonic_ns();
-        if call.op == Op::Check {
-            self.store.count(verdict);
-        }
         for status in verdict.statuses() {
             let Some(note) = call.notes.get(usize::from(status.quota)) else { continue };
             // Between two requests that have to keep a distance nothing remains, and a moment later everything.
@@ -203,6 +200,14 @@ impl Parts {
 }
 
 impl Parts {
+    /// Takes in an answer that somebody waits for.
+    fn take_in_time(&self, call: &Call, reply: &Result<Reply, StoreError>) {
+        if let (Op::Check, Ok(Reply::Verdict { verdict, .. })) = (call.op, reply) {
+            self.store.count(verdict);
+        }
+        self.take_in(call, reply);
+    }
+
     /// Takes in an answer whose caller was told that there is none.
     fn take_in_late(&self, call: &Call, reply: &Result<Reply, StoreError>) {
         self.late.fetch_add(1, Ordering::Relaxed);
@@ -248,7 +253,7 @@ impl Ready {
             if call.watch.is_told.load(Ordering::SeqCst) {
                 at_work.take_in_late(&call, &reply);
             } else {
-                at_work.take_in(&call, &reply);
+                at_work.take_in_time(&call, &reply);
                 call.watch.tell(monotonic_ns(), reply.as_ref().map(drop));
             }
             delivery.put(reply);
@@ -275,7 +280,7 @@ impl Ready {
         let Self { parts, call, mut answer, budget } = self;
         Box::pin(async move {
             if let Ok(reply) = timeout(before(budget), &mut answer).await {
-                parts.take_in(&call, &reply);
+                parts.take_in_time(&call, &reply);
                 call.watch.tell(monotonic_ns(), reply.as_ref().map(drop));
                 return deliver(reply.and_then(verdict));
             }
