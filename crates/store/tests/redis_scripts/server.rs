@@ -50,8 +50,8 @@ fn a_counter_lives_as_long_as_it_counts_and_not_longer() {
             }
             _ => now_ns + verdict.reset_after(),
         };
-        let (now_us, ttl_us) = (server_now_us(&kit), ttl_ms.unsigned_abs() * 1_000);
-        assert!(now_us + ttl_us >= expires_ns / 1_000, "{quota}: it must not be forgotten early");
+        let (asked_at_us, ttl_us) = (server_now_us(&kit), ttl_ms.unsigned_abs() * 1_000);
+        assert!(asked_at_us + ttl_us >= expires_ns / 1_000, "{quota}: it must not be forgotten early");
         assert!(ttl_us <= (expires_ns - now_ns) / 1_000 + 2_000, "{quota}: {ttl_us}");
     }
     let commands = kit.connection.ask(&["INFO", "commandstats"]);
@@ -201,7 +201,7 @@ fn a_denied_request_writes_nothing() {
         let (meter, other) = (kit.meter(quota), kit.meter("1000/minute"));
         let (full, wide) = (charge(&meter, number), charge(&other, number + 1));
         (0..5).for_each(|lease| {
-            assert!(kit.check(&[Charge { ask: charge(&meter, lease).ask, ..full }], 0).is_allowed(), "{quota}")
+            assert!(kit.check(&[Charge { ask: charge(&meter, lease).ask, ..full }], 0).is_allowed(), "{quota}");
         });
         let before = kit.connection.stored(&name(&full)).map(|stored| stored.0);
         assert!(!kit.check(&[wide, Charge { ask: charge(&meter, 99).ask, ..full }], 0).is_allowed(), "{quota}");

@@ -24,13 +24,13 @@ fn counter() -> Counter<RedisStore> {
 }
 
 /// A charge that everybody shares.
-fn wide<'a>(quota: &'a Metered, ask: Ask) -> Charge<'a> {
+fn wide(quota: &Metered, ask: Ask) -> Charge<'_> {
     let charge = quota.charge("everybody", 1);
     Charge { ask, place: Place { breadth: Place::EVERYBODY, ..charge.place }, part: Part::Enforced, ..charge }
 }
 
 /// A client without quota of its own does not touch what all share: not even the gap that all have to keep, which no refund could undo.
-pub fn a_narrow_denial_leaves_the_wide_quota_alone() {
+pub(crate) fn a_narrow_denial_leaves_the_wide_quota_alone() {
     let counter = counter();
     let (own, shared) = (counter.quota("own", "1/hour"), counter.quota("shared", "1000/hour min_interval 10s"));
     for number in 0..20 {
@@ -45,7 +45,7 @@ pub fn a_narrow_denial_leaves_the_wide_quota_alone() {
 }
 
 /// What a wide quota denies is given back to the narrow one, and a shadow on another server sees only what is admitted.
-pub fn a_wide_denial_is_given_back() {
+pub(crate) fn a_wide_denial_is_given_back() {
     let counter = counter();
     let (own, shared, shadow) =
         (counter.quota("own", "100/hour"), counter.quota("shared", "5/hour"), counter.quota("shadow", "3/hour"));
