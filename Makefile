@@ -33,11 +33,11 @@ build: setup ## The same as setup: rebuilds only what changed
 
 test: setup lint test-rust test-python ## Everything that CI checks: style, Rust tests, Python tests
 
-test-rust: mutants ## Run the tests of the Rust crates
+test-rust: setup mutants ## Run the tests of the Rust crates
 	$(SAY) 'Rust tests'
 	$(CARGO_TEST) $(RUST_TESTED)
 
-mutants: | check-rust ## Show that the tests kill every known mistake (algorithms.md, section 1.10)
+mutants: setup | check-rust ## Show that the tests kill every known mistake (algorithms.md, section 1.10)
 	$(SAY) 'Mutants: $(or $(MUTANTS),none yet)'
 	@set -e; for crate in $(MUTANTS); do $(CARGO_TEST) --package $$crate --features mutants --test mutants; done
 

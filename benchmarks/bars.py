@@ -4,6 +4,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from redis_report import fastest_limits, generators, three_to_one
+
 MILLION = 1_000_000
 BARRED_ALGORITHMS = ("gcra", "fixed_window", "sliding_window_counter")
 
@@ -42,6 +44,8 @@ def judge(results: dict[str, Any]) -> list[Bar]:
         *_rules(results.get("rules") or {}),
         *_tail(results.get("tail") or {}),
         *_memory(results.get("memory") or {}),
+        *_redis_speed((results.get("redis") or {}).get("speed") or {}),
+        *_redis_server(results.get("redis") or {}),
     ]
 
 
@@ -94,3 +98,43 @@ def _memory(section: dict[str, Any]) -> Iterator[Bar]:
                 if sample["keys"] in {MILLION, row["keys"]}:
                     what = f"bytes per key, `{row['algorithm']}`, {sample['keys'] / MILLION:g} million keys"
                     yield Bar(what, sample["rss"], "bytes", 64.0, at_most=True)
+
+
+def _redis_speed(section: dict[str, Any]) -> Iterator[Bar]:
+    if not section:
+        return
+    tasks, threads = section["async"], section["sync"]
+    limits, peers = fastest_limits(tasks), generators(tasks)
+    own = {row["note"]: row["per_second"] for row in tasks if row["library"] == "tidegate" and row["quotas"] == 1}
+    # The algorithm that one gets without asking, and the one that `limits` is measured with.
+    for note in ("sliding_window", "sliding_window_counter"):
+        what = f"Redis, `check_async` by {section['tasks']} tasks, `{note}`"
+        yield Bar(f"{what}, against `limits`", own[note] / limits, "x", 6.0)
+        load = peers[note]
+        yield Bar(f"{what}, of {load['library']} with the same script", 100 * own[note] / load["per_second"], "%", 80.0)
+    for row in threads:
+        if row["library"] == "tidegate" and row["note"] in {"sliding_window", "sliding_window_counter"}:
+            what = f"Redis, `check` by {row['threads']} thread{'s' if row['threads'] > 1 else ''}, `{row['note']}`, against `limits`"
+            target = 1.4 if row["threads"] == 1 else 5.0
+            yield Bar(what, row["per_second"] / fastest_limits(threads, threads=row["threads"]), "x", target)
+    for note, (three, one) in three_to_one(tasks).items():
+        what = f"Redis, three quotas in one call against one, `{note}`, {section['tasks']} tasks"
+        yield Bar(what, one["per_second"] / three["per_second"], "x", 1.6, at_most=True)
+
+
+def _redis_server(section: dict[str, Any]) -> Iterator[Bar]:
+    trips = [row["round_trips"] for row in (section.get("scripts") or {}).get("rows", []) if row["library"] == "tidegate"]
+    if trips:
+        yield Bar("Redis, round trips per decision, the most of all algorithms", max(trips), "trips", 1.0, at_most=True)
+    for row in (section.get("size") or {}).get("rows", []):
+        # With fewer keys the tables of the server are emptier, and a key takes more.
+        is_barred = row["server"].startswith("redis70") and row["library"] == "tidegate"
+        if is_barred and row["checks"] == 1 and row["keys"] == 100_000:
+            what = f"Redis 7.0, bytes per key, `{row['note']}`, {row['keys']:,} keys"
+            yield Bar(what, row["bytes"], "bytes", 160.0, at_most=True)
+    frozen = section.get("frozen") or {}
+    for row in frozen.get("rows", []):
+        if row["library"] == "tidegate":
+            # Two milliseconds for a kernel that wakes a thread late.
+            what = f"Redis, longest wait for a frozen store, {row['note']}"
+            yield Bar(what, row["longest_ms"], "ms", frozen["budget_ms"] + 2, at_most=True)

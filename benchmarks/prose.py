@@ -3,7 +3,7 @@
 # ruff: noqa: E501 - Markdown has one sentence per line
 
 INTRODUCTION = """
-What Tidegate's memory store does beside the limiters of PyPI, measured in one run on one machine.
+What Tidegate does beside the limiters of PyPI, in memory and on a shared store, measured in one run on one machine.
 Absolute numbers belong to that machine; the ratios are what carries over.
 This page is written by `make bench`; do not edit it.
 """
@@ -41,6 +41,33 @@ A call that only computes for about as long shows what the machine itself adds (
 Growth of the resident memory of a fresh process divided by the keys, beside what the limiter claims for itself.
 *Worst on the way* is the highest of twenty samples while the keys came in: tables grow in steps, and a single count can be lucky.
 """,
+    "Redis, many tasks": """
+One {server} on this machine, one process with {tasks} tasks that ask, and everybody takes a turn in each of {redis_rounds} rounds. The fastest round counts, because other work on the machine can only make one slower; the median stands beside it.
+Each task has a key of its own and asks again as soon as it is answered. Nobody is denied, and no decision is taken without the store.
+`limits` runs with its sliding window counter; the ratio is to the faster of its clients. Its default client for tasks, coredis, was slower than both in a trial, and the versions that `limits` accepts do not go together with our other requirements.
+`redis-benchmark` and the bare loop send the script that Tidegate sends, with as many requests in flight on one connection as there are tasks, and read nothing but the end of each reply. The arguments of the script are full of zero bytes, which `redis-benchmark` cannot send: it has them in the text of the script.
+`sliding_window` is what one gets without naming an algorithm. On these busy keys it always holds all of its 16 pairs.
+""",
+    "Redis, three quotas in one call": """
+*Cost* is what three quotas of one request take, divided by what one takes: of decisions per second, of the script's time on the server, and of the wait of a caller who asks alone.
+""",
+    "Redis, threads": """
+The same, with a blocking call per thread. All threads share one connection of Tidegate's, and their calls travel together.
+""",
+    "Redis, one caller": """
+One thread asks for 1,000 keys, one question after the other, with the server on the same machine.
+""",
+    "Redis, work of the server": """
+By the server's own account (`INFO commandstats`): the mean time of a script with everything that it calls, over all fillings of a quota of 100, with the cache of denials off; of {script_rounds} rounds the fastest.
+*Commands* are those that the script calls: the clock, one `GET` per quota and, if it charges, one `SET`. The last row is a script that does nothing else, which no limiter in Lua can be below.
+""",
+    "Redis, bytes per key": """
+Growth of `used_memory` divided by the keys, with the tables in which the server finds and expires them. State of `sliding_window_log` and `concurrency` grows with what it remembers.
+""",
+    "Redis, frozen store": """
+The server is stopped (SIGSTOP) while its connections stay open. Everybody has default settings, and callers ask for half a second; who still waits after {patience_s} s is cut off.
+Tidegate waits for its budget, 5 ms, a few times, then its breaker is open and it answers from this process without waiting. Its bar allows two milliseconds more, for a kernel that wakes a thread late.
+""",
 }
 
 REPRODUCE = """
@@ -48,8 +75,8 @@ REPRODUCE = """
 ## How to reproduce
 
 ```console
-$ make bench                                  # everything: about ten minutes on two cores, 6 GiB of memory
-$ .venv/bin/python benchmarks/run.py --quick  # a smoke test in seconds
+$ make bench                                  # everything: about a quarter of an hour on two cores, 6 GiB of memory
+$ .venv/bin/python benchmarks/run.py --quick  # a smoke test, below a minute
 ```
 
 
@@ -59,7 +86,7 @@ $ .venv/bin/python benchmarks/run.py --quick  # a smoke test in seconds
 - `rust-py-rate-limit` gives whole seconds and rebuilds a `dict` for each answer; Tidegate's `Decision` computes some fields when they are read. The columns `read` compare what both cost once they are used.
 - `throttled-py` and `pyrate-limiter` have more features around the call (hooks, async, blocking) that cost time even when unused.
 - `pyrate-limiter` keeps one entry per request and is run without its clean-up task, which makes it faster than it would be in production.
-- One thread, one process, no network. Nothing here says how a limiter behaves on Redis.
+- In memory: one thread, one process, no network. On the shared store: one process, and a server on the same machine, which takes one of its two cores; a network adds the same to everybody who needs one round trip, and `limits` needs one too.
 - Two cores that other virtual machines share: the tail of a call that only computes shows how much of a tail is not ours, and `arithmetic` in the table of the store how much two threads can gain.
 - In stage *insert* every call also pays for memory that the process gets from the operating system, page by page.
 """

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from typing import Any
 
+import redis_report
 from bars import judge
 from peers import PEERS
 from prose import INTRODUCTION, NOTES, REPRODUCE
@@ -21,6 +22,7 @@ def tables(results: dict[str, Any]) -> Iterator[tuple[str, list[str], Rows]]:
     yield from _rules(results.get("rules") or {})
     yield from _tail(results.get("tail") or {})
     yield from _memory(results.get("memory") or {})
+    yield from redis_report.tables(results.get("redis") or {})
 
 
 def page(results: dict[str, Any]) -> str:
@@ -184,4 +186,5 @@ def _facts(results: dict[str, Any]) -> dict[str, str]:
         "turn_ms": f"{1e3 * python.get('turn_s', 0):.0f}",
         "spread": f"{spread:.0%}",
         "clock_ns": str(clock),
+        **redis_report.facts(results.get("redis") or {}),
     }

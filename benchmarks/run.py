@@ -1,8 +1,8 @@
 """
 Measures Tidegate against its peers in one run and writes the result page.
 
-    python benchmarks/run.py             everything, about ten minutes; writes README.md, results.json and results.svg beside this file
-    python benchmarks/run.py --quick     a smoke test in seconds; writes nothing
+    python benchmarks/run.py             everything, a quarter of an hour; writes README.md, results.json and results.svg beside this file
+    python benchmarks/run.py --quick     a smoke test, below a minute; writes nothing
     python benchmarks/run.py --render    draws the page again from results.json
 """
 
@@ -17,6 +17,7 @@ import machine
 import memory
 import plot
 import python_speed
+import redis_store
 import report
 import rules_speed
 import rust_speed
@@ -33,6 +34,7 @@ SUBJECTS = {
     "rules": rules_speed.measure,
     "tail": tail.measure,
     "memory": memory.measure,
+    "redis": redis_store.measure,
 }
 TITLES = {
     "python": "Calls from Python",
@@ -40,6 +42,7 @@ TITLES = {
     "rules": "Rules",
     "tail": "Tail latency",
     "memory": "Bytes per key",
+    "redis": "The shared store",
 }
 
 
@@ -62,7 +65,7 @@ def main() -> None:
 
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--quick", action="store_true", help="smoke test: few rounds and keys, below 20 seconds")
+    parser.add_argument("--quick", action="store_true", help="smoke test: few rounds and keys, below a minute")
     parser.add_argument("--only", action="append", choices=SUBJECTS, help="only this subject (repeatable); no page is written")
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write the results here")
     parser.add_argument("--output", type=Path, metavar="FOLDER", help="write page, plot and results into this folder")

@@ -245,7 +245,10 @@ def stride(table: Table, dice: random.Random) -> int:
         dice.randrange(period),
         dice.randrange(period),
     ]
-    return dice.choice([*strides, -1, -dice.randrange(period)] if table.now > 2 * period else strides)
+    # Only after a charge: what a denial has settled a store need not remember, and after a step back that makes a difference.
+    is_charged = bool(table.rows) and table.rows[-1]["do"] in ("check", "debit") and table.rows[-1]["cost"] > 0
+    may_go_back = is_charged and table.said is not None and table.said.allowed and table.now > 2 * period
+    return dice.choice([*strides, -1, -dice.randrange(period)] if may_go_back else strides)
 
 
 # --- The files --------------------------------------------------------------------------------------------------------------------------

@@ -274,7 +274,7 @@ GCRA = [
         "rate-changed",
         "the state is a time, so the used share is kept when the rate changes",
         "7/minute burst 5",
-        "0 check 5; 1s load 11/minute burst 5; 1s check 5; 2s load 7/minute burst 5; 2s check 5; 3s load 14/2m burst 3; 3s check; knock",
+        "0 check 5; 1s load 11/minute burst 5; 1s peek 5; 2s load 7/minute burst 5; 2s peek 5; 3s load 14/2m burst 3; 3s peek; knock",
     ),
     Story(
         "rate-changed-refund",

@@ -453,11 +453,23 @@ OPTIONS = {
     "max-keys-fraction": ({"max_keys": 1.5}, UsageError, "max_keys is a whole number from 1 up"),
     "max-keys-2-to-the-64": ({"max_keys": 2**64}, UsageError, "max_keys is a whole number from 1 up"),
     "clock": ({"clock": object()}, UsageError, "the clock is a ManualClock, not object"),
-    "policy": ({"on_store_error": "maybe"}, UsageError, "on_store_error must be 'allow' or 'deny'"),
-    "store": ({"store": "redis://user:secret@host"}, ConfigError, "the store redis:// is not available in this version: write memory://"),
+    "policy": ({"on_store_error": "maybe"}, UsageError, "on_store_error must be 'local', 'allow' or 'deny'"),
+    "store": (
+        {"store": "memcached://user:hunter2@host"},
+        ConfigError,
+        "the store memcached:// is not known: write memory://, or one of redis://",
+    ),
+    "store-address": ({"store": "redis://user:hunter2@host:port"}, ConfigError, "port"),
+    "store-clock": ({"store": "redis://host", "clock": ManualClock()}, UsageError, "works with memory:// only"),
+    "budget": ({"budget": 0}, UsageError, "a number of seconds above 0"),
+    "budget-infinite": ({"budget": float("nan")}, UsageError, "a number of seconds above 0"),
+    "secret": ({"secret": 5}, UsageError, "a text or bytes, not int"),
+    "deny-cache": ({"deny_cache": -1}, UsageError, "from 0 to"),
+    "instances": ({"instances": 0}, UsageError, "from 1 up"),
+    "unknown": ({"stroe": "memory://"}, TypeError, "unknown option 'stroe'"),
     "store-no-address": ({"store": "memory"}, ConfigError, "write memory://"),
     "store-with-address": ({"store": "memory://here"}, ConfigError, "the memory store takes no address: write memory://"),
-    "store-type": ({"store": 5}, UsageError, "the store is a text such as memory://, not int"),
+    "store-type": ({"store": 5}, UsageError, "the store is a text such as memory:// or redis://localhost, not int"),
 }
 
 
@@ -469,7 +481,7 @@ def test_a_wrong_option_is_refused(options: dict[str, Any], error: type[Tidegate
     with pytest.raises(error, match=message) as caught:
         Limiter("5/minute", **options)
 
-    assert "secret" not in str(caught.value)
+    assert "hunter2" not in str(caught.value)
 
 
 # --- Receipts ---------------------------------------------------------------------------------------------------------------------------

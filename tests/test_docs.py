@@ -11,7 +11,7 @@ import re
 import subprocess
 import sys
 import textwrap
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import CodeType, ModuleType
 from typing import TYPE_CHECKING
@@ -24,6 +24,10 @@ from tidegate import rules
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from tests.servers import Cluster, Sentinel, Single
+else:
+    from servers import Single
+
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 MODULES = sorted((ROOT / "python" / "tidegate").rglob("*.py"))
@@ -33,6 +37,12 @@ FENCE = re.compile(r"^(?P<indent> *)```python\n(?P<code>.*?)^(?P=indent)```$", r
 FILE = re.compile(r'^```yaml title="(?P<name>[\w.-]+)"\n(?P<text>.*?)^```$', re.MULTILINE | re.DOTALL)
 RULES = re.compile(r"^```yaml[^\n]*\n(?P<text>(?:version|domain): .*?)^```$", re.MULTILINE | re.DOTALL)
 NO_RUN = "<!-- no-run -->"
+STORES = {
+    "redis://localhost:6379": "own_server",
+    "redis+sentinel://localhost:26379/mymaster": "sentinel",
+    "redis+cluster://localhost:7000": "cluster",
+}
+"""What pages call the servers that a reader has, and the fixtures that are there instead when they are tested."""
 
 
 @dataclass(frozen=True)
@@ -66,6 +76,26 @@ def blocks_of(path: Path) -> Iterator[Block]:
             yield Block(path, before.count("\n") + 1, textwrap.dedent(found["code"]))
 
 
+@pytest.fixture
+def own_server() -> Iterator[Single]:
+    """
+    A server that nobody else counts on.
+    """
+    with Single() as server:
+        yield server
+
+
+def with_servers(blocks: list[Block], request: pytest.FixtureRequest) -> list[Block]:
+    """
+    The same blocks with the addresses of servers that run.
+    """
+    used = [address for address in STORES if any(address in block.code for block in blocks)]
+    servers: dict[str, Single | Sentinel | Cluster] = {address: request.getfixturevalue(STORES[address]) for address in used}
+    for address, server in servers.items():
+        blocks = [replace(block, code=block.code.replace(address, server.url())) for block in blocks]
+    return blocks
+
+
 def run(blocks: list[Block], **names: object) -> None:
     """
     Runs blocks one after the other, as if they had been typed into one session that knows these names.
@@ -91,13 +121,16 @@ def _in_an_empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
 
 
 @pytest.mark.parametrize("page", with_blocks(PAGES))
-def test_the_python_of_a_page_runs(page: Path) -> None:
+def test_the_python_of_a_page_runs(page: Path, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """
-    From top to bottom, in one namespace; what must not run is marked `<!-- no-run -->` on the line before. Files that it shows are there.
+    From top to bottom, in one namespace; what must not run is marked `<!-- no-run -->` on the line before.
+
+    Files that it shows are there, and so are the servers. They may take their time: the machine of a test is busy.
     """
+    monkeypatch.setattr("tidegate._options.BUDGET", 2.0)
     for file in FILE.finditer(page.read_text(encoding="utf-8")):
         Path(file["name"]).write_text(file["text"], encoding="utf-8")
-    run(list(blocks_of(page)))
+    run(with_servers(list(blocks_of(page)), request))
 
 
 @pytest.mark.parametrize(
@@ -138,11 +171,14 @@ def test_every_block_of_python_is_fenced_properly(page: Path) -> None:
 
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.stem)
-def test_an_example_runs(example: Path) -> None:
+def test_an_example_runs(example: Path, request: pytest.FixtureRequest) -> None:
     """
-    As a program of its own, with warnings as errors, and it says nothing on standard error.
+    As a program of its own, with warnings as errors, and it says nothing on standard error. Who needs a Redis is told of one.
     """
     environment = os.environ | {"PYTHONWARNINGS": "error"}
+    if "REDIS_URL" in example.read_text(encoding="utf-8"):
+        server: Single = request.getfixturevalue("server")
+        environment["REDIS_URL"] = server.url()
     done = subprocess.run(
         [sys.executable, str(example)], capture_output=True, text=True, timeout=30, stdin=subprocess.DEVNULL, check=False, env=environment
     )

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 @pytest.mark.parametrize(
     ("options", "error", "words"),
     [
-        pytest.param({"store": "redis://user:secret@host"}, ConfigError, "redis:// is not available in this version", id="redis"),
+        pytest.param({"store": "redis://user:secret@host:port"}, ConfigError, "port", id="redis"),
         pytest.param({"store": "memory"}, ConfigError, "no address", id="no-scheme"),
         pytest.param({"store": "memory://host"}, ConfigError, "takes no address", id="memory-host"),
         pytest.param({"store": None}, UsageError, "not NoneType", id="store-none"),
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
         pytest.param({"max_keys": 1e6}, UsageError, "from 1 up", id="max-keys-float"),
         pytest.param({"max_keys": 10**5000}, UsageError, "from 1 up", id="max-keys-huge"),
         pytest.param({"clock": 5}, UsageError, "ManualClock", id="clock"),
-        pytest.param({"on_store_error": "explode"}, UsageError, "'allow' or 'deny'", id="on-store-error"),
+        pytest.param({"on_store_error": "explode"}, UsageError, "'local', 'allow' or 'deny'", id="on-store-error"),
     ],
 )
 def test_wrong_options_are_refused(options: dict[str, Any], error: type[Exception], words: str) -> None:

@@ -71,7 +71,7 @@ def test_it_is_public() -> None:
 @pytest.mark.parametrize(
     ("options", "error"),
     [
-        ({"store": "redis://host"}, ConfigError),
+        ({"store": "redis://host:port"}, ConfigError),
         ({"store": 5}, UsageError),
         ({"max_keys": 0}, UsageError),
         ({"clock": 5}, UsageError),

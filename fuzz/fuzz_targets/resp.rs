@@ -13,7 +13,7 @@ fuzz_target!(|input: &[u8]| {
     let mut pieces = Vec::new();
     let mut step = usize::from(seed);
     while !rest.is_empty() {
-        step = step * 7 + 1;
+        step = (step * 7 + 1) % 1_009;
         let (piece, behind) = rest.split_at(rest.len().min(1 + step % 13));
         pieces.push(piece);
         rest = behind;

@@ -3,7 +3,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use tidegate_store::redis::url::{RedisConfig, Topology};
+use tidegate_store::redis::url::{RedisConfig, URL_BYTES_MAX};
 
 /// Bytes of the longest message; the path of a file is the longest that is shown.
 const MESSAGE_BYTES_MAX: usize = 16_384;
@@ -14,20 +14,14 @@ fuzz_target!(|text: &str| {
     match RedisConfig::parse(text) {
         Ok(config) => {
             let shown = config.to_string();
+            // Encoding makes texts longer.
+            if shown.len() > URL_BYTES_MAX {
+                return;
+            }
             let again = RedisConfig::parse(&shown).unwrap_or_else(|error| panic!("{shown:?} of {text:?}: {error}"));
+            // The other one has the password `***`: what is shown does not depend on the password.
             assert_eq!(again.to_string(), shown, "{text:?}");
-            assert_eq!((&again.prefix, again.login.database), (&config.prefix, config.login.database));
-            let mut passwords = vec![config.login.password.clone()];
-            if let Topology::Sentinel { login, .. } = &config.topology {
-                passwords.push(login.password.clone());
-            }
-            let debug = format!("{config:?}");
-            // A short password is in any text, and one may also be the name of something.
-            for password in passwords.iter().flatten().map(|password| password.expose()).filter(|password| password.len() > 6) {
-                if text.matches(password).count() == 1 {
-                    assert!(!shown.contains(password) && !debug.contains(password), "{shown} {debug}");
-                }
-            }
+            assert_eq!(format!("{again:?}"), format!("{config:?}"));
         }
         Err(error) => {
             let message = error.to_string();

@@ -13,8 +13,9 @@ import os as _os
 import typing as _typing
 
 from tidegate import errors
+from tidegate._native import Decision, QuotaStatus, Stats, __version__
+from tidegate._native import forked as _forked
 from tidegate._options import StoreOptions
-from tidegate._native import Decision, QuotaStatus, Stats, __version__, forked
 from tidegate.decorator import limit
 from tidegate.health import Health, ShardHealth
 from tidegate.limiter import Limiter
@@ -39,7 +40,7 @@ __all__ = [
 ]
 
 # A forked child has the memory of its parent's connections, and neither the thread nor the right to use them.
-_os.register_at_fork(after_in_child=forked)
+_os.register_at_fork(after_in_child=_forked)
 
 
 def __getattr__(name: str) -> object:

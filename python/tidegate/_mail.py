@@ -1,15 +1,15 @@
 """
 How decisions of a shared store come to an event loop.
 
-The store's own thread never waits for the interpreter: it puts decisions into a mailbox and rings once for all that have come. Each event loop has one
-mailbox; tasks that wait at the same time are answered by one wake-up.
+The store's own thread never waits for the interpreter: it puts decisions into a mailbox and rings once for all that have come. Each event
+loop has one mailbox. Tasks that ask in the same round of the loop are asked together, and answered by one wake-up.
 """
 
 from __future__ import annotations
 
 import asyncio
 from typing import TYPE_CHECKING, Any
-from weakref import WeakKeyDictionary
+from weakref import WeakKeyDictionary, ref
 
 from tidegate._native import Decision, Mailbox
 
@@ -30,31 +30,55 @@ class LoopMail:
         loop: The loop.
     """
 
-    # No reference to the loop: the table of mailboxes must not keep loops alive.
-    __slots__ = ("_waiting", "box")
+    # The loop only weakly: the table of mailboxes must not keep loops alive.
+    __slots__ = ("_box", "_is_sending", "_waiting", "loop")
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
-        self.box = Mailbox()
+        self._box = Mailbox()
+        self._is_sending = False
         self._waiting: dict[int, asyncio.Future[Decision]] = {}
-        loop.add_reader(self.box.fileno(), self._take)
+        self.loop = ref(loop)
+        loop.add_reader(self._box.fileno(), self._take)
 
-    def expect(self, ticket: int, future: asyncio.Future[Decision]) -> asyncio.Future[Decision]:
+    def put(  # noqa: PLR0913, PLR0917  # the hot path: a dictionary of keywords for each call would cost more than the call
+        self,
+        loop: asyncio.AbstractEventLoop,
+        engine: Engine | RuleEngine,
+        name: str,
+        subject: Any,  # noqa: ANN401  # a key, or attributes
+        cost: int | None,
+        options: dict[str, Any],
+    ) -> Decision | asyncio.Future[Decision]:
         """
-        Waits for a decision that was begun.
+        Puts a question, or collects it with others of this round.
 
         Args:
-            ticket: Its number.
-            future: What is resolved when it comes.
+            loop: The loop.
+            engine: Who is asked.
+            name: What: `check`, `peek` or `debit`.
+            subject: For whom: a key, or the attributes of a request.
+            cost: How much.
+            options: As the engine's method of that name takes them.
 
         Returns:
-            The decision, later.
+            The decision, if it is known; else what it will be in.
         """
-        self._waiting[ticket] = future
+        begun = engine.begin_async(self._box, name, subject, cost, **options)
+        if not isinstance(begun, int):
+            return begun
+        if not self._is_sending:
+            self._is_sending = True
+            loop.call_soon(self._send)
+        future = self._waiting[begun] = loop.create_future()
         return future
+
+    def _send(self) -> None:
+        self._is_sending = False
+        self._box.send()
 
     def _take(self) -> None:
         waiting = self._waiting
-        for ticket, decision in self.box.take():
+        for ticket, decision in self._box.take():
             future = waiting.pop(ticket)
             # A task that was cancelled meanwhile wants no answer; what it took stays taken.
             if not future.done():
@@ -62,6 +86,20 @@ class LoopMail:
 
 
 _MAIL: WeakKeyDictionary[asyncio.AbstractEventLoop, LoopMail] = WeakKeyDictionary()
+# Most processes have one loop, and looking it up in the table takes longer than comparing it with the last one.
+_last: LoopMail | None = None
+
+
+def _mail_of(loop: asyncio.AbstractEventLoop) -> LoopMail:
+    global _last  # noqa: PLW0603  # a guess: any thread may replace it at any time
+    mail = _MAIL.get(loop)
+    if mail is None:
+        # Answers that were never taken, because their loop was closed first, keep it alive through their futures.
+        for closed in [old for old in list(_MAIL) if old.is_closed()]:
+            _MAIL.pop(closed, None)
+        mail = _MAIL[loop] = LoopMail(loop)
+    _last = mail
+    return mail
 
 
 async def decide(engine: Engine | RuleEngine, name: str, subject: Any, cost: int | None = None, **options: Any) -> Decision:  # noqa: ANN401  # a key, or attributes
@@ -79,11 +117,11 @@ async def decide(engine: Engine | RuleEngine, name: str, subject: Any, cost: int
         The decision.
     """
     loop = asyncio.get_running_loop()
-    mail = _MAIL.get(loop)
-    if mail is None:
-        mail = _MAIL[loop] = LoopMail(loop)
-    begun = engine.begin_async(mail.box, name, subject, cost, **options)
-    return await mail.expect(begun, loop.create_future()) if type(begun) is int else begun
+    mail = _last
+    if mail is None or mail.loop() is not loop:
+        mail = _mail_of(loop)
+    answer = mail.put(loop, engine, name, subject, cost, options)
+    return answer if isinstance(answer, Decision) else await answer
 
 
 async def without_waiting(engine: Engine | RuleEngine, method: Callable[..., T], *arguments: Any) -> T:  # noqa: ANN401  # as the method takes them

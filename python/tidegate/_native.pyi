@@ -214,12 +214,13 @@ class Mailbox:
     def __new__(cls) -> Self: ...
     def fileno(self) -> int:
         """What the event loop watches: readable when there is something to take."""
+    def send(self) -> None:
+        """Sends the questions that were collected."""
     def take(self) -> list[tuple[int, Decision]]:
         """All decisions that have come, each with its number."""
 
 def forked() -> None:
     """To be called in a forked child before anything else: what reaches a shared store has to be made anew there."""
-
 
 class Engine:
     """
@@ -227,7 +228,8 @@ class Engine:
 
     Args:
         quotas: One mapping of parameters for each quota, in the object form of `parse_quotas`.
-        options: `store`, `on_store_error`, `max_keys`, and `clock` for the memory store; `budget_ns`, `secret` and `deny_cache` for shared ones.
+        options: `store`, `on_store_error`, `max_keys`; `clock` for the memory store; `budget_ns`, `secret`, `deny_cache`, `instances` for
+            shared ones.
     """
 
     def __new__(cls, quotas: list[Mapping[str, Any]], options: Mapping[str, Any]) -> Self: ...

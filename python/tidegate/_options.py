@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
 from tidegate._native import ManualClock
@@ -20,11 +21,8 @@ BUDGET = 0.005
 SECRET_VARIABLE = "TIDEGATE_SECRET"  # noqa: S105  # the name of the variable
 
 _BUDGET_MAX = 60.0
-_SCHEMES = tuple(
-    scheme.format(name)
-    for name in ("redis", "valkey")
-    for scheme in ("{}", "{}s", "{}+sentinel", "{}s+sentinel", "{}+cluster", "{}s+cluster")
-) + ("unix",)
+_KINDS = ("{}", "{}s", "{}+sentinel", "{}s+sentinel", "{}+cluster", "{}s+cluster")
+_SCHEMES = [*(kind.format(name) for name in ("redis", "valkey") for kind in _KINDS), "unix"]
 
 
 class StoreOptions(TypedDict, total=False):
@@ -36,8 +34,8 @@ class StoreOptions(TypedDict, total=False):
     """Where the counters live: `memory://` (the default), in this process, or the address of a Redis or Valkey that many processes share:
     `redis://`, `rediss://` (TLS), `unix://`, `redis+sentinel://`, `redis+cluster://`, each also with `valkey`."""
     on_store_error: Literal["local", "allow", "deny"]
-    """What to answer when the store cannot: `local` (the default) counts this instance's fair share in this process, `allow` lets everything
-    pass, `deny` nothing. A rule can say otherwise. When `memory://` is full, `local` denies."""
+    """What to answer when the store cannot: `local` (the default) counts this process's fair share here, `allow` lets everything pass,
+    `deny` nothing. A rule can say otherwise. When `memory://` is full, `local` denies."""
     budget: float
     """Shared stores: how long a decision may take in seconds, with all waiting, before it is taken without the store. Default: 0.005."""
     secret: str | bytes
@@ -46,7 +44,8 @@ class StoreOptions(TypedDict, total=False):
     deny_cache: int
     """Shared stores: how many denials are remembered, so that who is denied costs the store nothing. Default: 65,536; 0 switches it off."""
     instances: int
-    """Shared stores: how many processes share it at least. Heartbeats count them; this number is for those that start while it is away. Default: 1."""
+    """Shared stores: how many processes share it at least. Heartbeats count them; this number is for those that start while it is away.
+    Default: 1."""
     max_keys: int
     """The most states that this process holds; when it is reached, those nearest to full credit go first. Default: 10,000,000."""
     clock: ManualClock | None
@@ -108,8 +107,11 @@ def _is_shared(store: str) -> bool:
         if rest:
             raise ConfigError("the memory store takes no address: write memory://")
         return False
+    if not re.fullmatch(r"[a-z][a-z0-9+.-]*", scheme):
+        raise ConfigError("the store is no address: write memory://, or redis://host:6379")
     if scheme not in _SCHEMES:
-        raise ConfigError(f"the store {scheme:.20}:// is not known: write memory://, or one of {', '.join(f'{name}://' for name in _SCHEMES)}")
+        known = ", ".join(f"{name}://" for name in _SCHEMES)
+        raise ConfigError(f"the store {scheme:.20}:// is not known: write memory://, or one of {known}")
     return True
 
 

@@ -154,8 +154,11 @@ def run(ask: Ask) -> Decision:
         answer = None
         try:
             while True:
-                step = script.send(answer)
-                answer = step.run(ask.gate) if isinstance(step, Call) else sleep(step, clock)
+                step, answer = script.send(answer), None
+                if isinstance(step, Call):
+                    answer = step.run(ask.gate)
+                else:
+                    sleep(step, clock)
         except StopIteration as end:
             decision: Decision = end.value
             return decision
@@ -176,8 +179,11 @@ async def run_async(ask: Ask) -> Decision:
         answer = None
         try:
             while True:
-                step = script.send(answer)
-                answer = await (step.run_async(ask.gate) if isinstance(step, Call) else sleep_async(step, clock))
+                step, answer = script.send(answer), None
+                if isinstance(step, Call):
+                    answer = await step.run_async(ask.gate)
+                else:
+                    await sleep_async(step, clock)
         except StopIteration as end:
             decision: Decision = end.value
             return decision
@@ -204,7 +210,7 @@ def steps(ask: Ask, clock: ManualClock | None) -> Steps:
     while True:
         left_ns = None if deadline_ns is None else max(0, deadline_ns - now_ns(clock))
         max_delay = None if left_ns is None else left_ns / 1e9
-        decision = yield Call("check", {"lease": ask.lease, "max_delay": max_delay})
+        decision: Decision = yield Call("check", {"lease": ask.lease, "max_delay": max_delay})
         if decision.allowed:
             yield from _delay(ask, decision)
             return decision

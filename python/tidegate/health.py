@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 if TYPE_CHECKING:
-    from tidegate._native import Stats
+    from tidegate import Stats
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,7 @@ class Health:
         degraded: Decisions taken without the store, by reason.
         deny_cache_hits: Requests that were denied without asking the store again.
         late_answers: Answers of the store that came after the budget was over.
-        owed: Units that were admitted without the store and not yet told to it.
+        owed: Counters with admissions that the store has not been told yet.
         clock_skew: How far the store's clock is ahead of this process's, in seconds.
         warnings: What should be changed, in words.
     """
@@ -84,4 +84,9 @@ class Health:
         shards = tuple(ShardHealth(**shard) for shard in shared.pop("shards"))
         working = sum(shard.is_up and shard.breaker == "closed" for shard in shards)
         status: Literal["ok", "degraded", "down"] = "ok" if shards and working == len(shards) else "degraded" if working else "down"
-        return cls(status=status, shards=shards, degraded=stats.degraded_by, warnings=tuple(shared.pop("warnings")), **shared)
+        degraded, warnings = stats.degraded_by, shared.pop("warnings")
+        if "store_foreign_value" in degraded:
+            warnings.append(
+                "values under the limiter's prefix are not the limiter's: delete them, or choose another prefix= in the address"
+            )
+        return cls(status=status, shards=shards, degraded=degraded, warnings=tuple(warnings), **shared)

@@ -9,8 +9,8 @@ import threading
 from typing import TYPE_CHECKING, Literal, Self
 
 from tidegate._gate import KeyGate
-from tidegate._native import Engine
 from tidegate._mail import decide, without_waiting
+from tidegate._native import Engine
 from tidegate._options import StoreOptions, engine_options
 from tidegate._wait import Ask, run, run_async, timeout_to_ns
 from tidegate.decorator import decorate

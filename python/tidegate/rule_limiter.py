@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Literal, Self, TypeAlias
 
 from tidegate import rules
 from tidegate._gate import RequestGate
-from tidegate._native import RuleEngine
 from tidegate._mail import decide, without_waiting
+from tidegate._native import RuleEngine
 from tidegate._options import StoreOptions, engine_options
 from tidegate._wait import Ask, run, run_async, timeout_to_ns
 from tidegate.errors import Denied

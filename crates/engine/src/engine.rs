@@ -287,8 +287,18 @@ impl Engine {
             Err(error) => (self.without_store(&question, &error), Some(error)),
         };
         let Question { plan, origin, asked, cost, resets, lease } = question;
-        let decision =
-            Decision { verdict, plan, origin, engine: self.id, asked, cost, lease: None, resets, degraded, refundable: AtomicU64::new(0) };
+        let decision = Decision {
+            verdict,
+            plan,
+            origin,
+            engine: self.id,
+            asked,
+            cost,
+            lease: None,
+            resets,
+            degraded,
+            refundable: AtomicU64::new(0),
+        };
         if origin == Origin::Check { decision.taken(lease) } else { decision }
     }
 

@@ -24,8 +24,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-use arc_swap::{ArcSwap, Guard};
-use parking_lot::RwLock;
+use arc_swap::ArcSwap;
+use parking_lot::{Mutex, RwLock};
 use tidegate_core::decision::Verdict;
 use tidegate_core::meter::{Meter, MeterError, Refund};
 use tidegate_core::quota::Quota;
@@ -39,7 +39,7 @@ use tidegate_store::store::{Charge, Store, StoreError, StoreStats};
 
 pub(crate) use self::call::{Prepared, Ready};
 pub(crate) use self::fallback::{Fallback, Local};
-use crate::failure::breaker::Breaker;
+use crate::failure::breaker::{Breaker, Outcome, Token};
 use crate::failure::deny_cache::DenyCache;
 
 /// How a shared store is reached.
@@ -70,12 +70,54 @@ pub(crate) struct Parts {
     forks: u64,
     store: RedisStore,
     budget: Duration,
-    breakers: RwLock<HashMap<ShardId, Arc<Breaker>>>,
-    denials: DenyCache,
+    breakers: RwLock<HashMap<ShardId, Arc<Guard>>>,
+    /// `None` if it is switched off.
+    denials: Option<DenyCache>,
     pub(crate) fallback: Fallback,
     /// Answers that came after their caller had gone.
     late: AtomicU64,
     is_closed: AtomicBool,
+    /// Why the last heartbeat failed.
+    heartbeat_error: Mutex<Option<StoreError>>,
+}
+
+/// What stands between callers and one server.
+#[derive(Debug)]
+struct Guard {
+    breaker: Breaker,
+    /// What the last call that failed was told, for people.
+    last_error: Mutex<Option<StoreError>>,
+    /// When a call last failed, and when one was last answered.
+    failed_at: AtomicU64,
+    answered_at: AtomicU64,
+}
+
+impl Guard {
+    fn record(&self, now: Ticks, token: Token, reply: Result<Ticks, &StoreError>) {
+        self.breaker.record(now, token, outcome(reply));
+        match reply {
+            Ok(_) => self.answered_at.store(now, Ordering::Relaxed),
+            Err(error) => {
+                self.failed_at.store(now, Ordering::Relaxed);
+                *self.last_error.lock() = Some(error.clone());
+            }
+        }
+    }
+
+    /// Whether the last thing that was heard of the server is an answer. Calls are answered in order: those before it were answered too, or lost.
+    fn is_answering(&self) -> bool {
+        self.answered_at.load(Ordering::Relaxed) > self.failed_at.load(Ordering::Relaxed)
+    }
+}
+
+/// What a breaker makes of an answer, or of how long it took.
+fn outcome(reply: Result<Ticks, &StoreError>) -> Outcome {
+    match reply {
+        Ok(took_ns) => Outcome::Ok { took_ns },
+        // The server works; one value is wrong.
+        Err(StoreError::Foreign { .. }) => Outcome::NotAFailure,
+        Err(_) => Outcome::Failed,
+    }
 }
 
 impl Remote {
@@ -106,7 +148,7 @@ impl Remote {
     }
 
     /// What is counted here while the store is away.
-    pub(crate) fn parts(&self) -> Guard<Arc<Parts>> {
+    pub(crate) fn parts(&self) -> arc_swap::Guard<Arc<Parts>> {
         let parts = self.parts.load();
         if parts.forks == io::forks() {
             return parts;
@@ -137,13 +179,14 @@ impl Parts {
     fn start(options: &RemoteOptions) -> Arc<Self> {
         let parts = Arc::new(Self {
             forks: io::forks(),
-            store: RedisStore::open(options.config.clone()),
+            store: RedisStore::open(&options.config),
             budget: options.budget,
             breakers: RwLock::default(),
-            denials: DenyCache::new(options.denials_max),
+            denials: (options.denials_max > 0).then(|| DenyCache::new(options.denials_max)),
             fallback: Fallback::new(options.fallback_keys_max, options.instances_min),
             late: AtomicU64::new(0),
             is_closed: AtomicBool::new(false),
+            heartbeat_error: Mutex::new(None),
         });
         pulse::start(&parts);
         // The first decision should not have to wait for the connection. A server that is down does not hold up the start for longer.
@@ -155,11 +198,19 @@ impl Parts {
         self.is_closed.load(Ordering::Relaxed)
     }
 
-    fn breaker(&self, shard: ShardId) -> Arc<Breaker> {
-        if let Some(breaker) = self.breakers.read().get(&shard) {
-            return Arc::clone(breaker);
+    fn guard(&self, shard: ShardId) -> Arc<Guard> {
+        if let Some(guard) = self.breakers.read().get(&shard) {
+            return Arc::clone(guard);
         }
-        let new = || Arc::new(Breaker::new(self.budget_ns(), crate::engine::random_seed()));
+        let new = || {
+            let breaker = Breaker::new(self.budget_ns(), crate::engine::random_seed());
+            Arc::new(Guard {
+                breaker,
+                last_error: Mutex::new(None),
+                failed_at: AtomicU64::new(0),
+                answered_at: AtomicU64::new(0),
+            })
+        };
         Arc::clone(self.breakers.write().entry(shard).or_insert_with(new))
     }
 
@@ -213,7 +264,9 @@ impl Store for Remote {
     /// Deletes the counters of all processes.
     fn clear(&self) {
         let parts = self.parts();
-        parts.denials.clear();
+        if let Some(denials) = &parts.denials {
+            denials.clear();
+        }
         parts.store.clear();
     }
 

@@ -9,7 +9,7 @@ use crate::config;
 use crate::convert::{cost, lease, seconds, with_key};
 use crate::decision::Decision;
 use crate::errors::{from_load, from_usage, usage};
-use crate::handle::Handle;
+use crate::handle::{self, Handle};
 use crate::mailbox::Mailbox;
 use crate::stats::Stats;
 
@@ -23,10 +23,11 @@ pub(crate) struct Engine {
 impl Engine {
     #[new]
     #[pyo3(signature = (quotas, options))]
-    fn new(quotas: &Bound<'_, PyList>, options: &Bound<'_, PyAny>) -> PyResult<Self> {
+    fn new(py: Python<'_>, quotas: &Bound<'_, PyList>, options: &Bound<'_, PyAny>) -> PyResult<Self> {
         let quotas = config::quotas(quotas)?;
         let options = config::options(options)?;
-        let engine = options.engine(quotas).map_err(|error| from_load(&error))?;
+        // A shared store is connected, which other threads should not have to wait for.
+        let engine = py.detach(|| options.engine(quotas)).map_err(|error| from_load(&error))?;
         Ok(Self { handle: Handle::new(engine) })
     }
 
@@ -47,7 +48,7 @@ impl Engine {
         let options = rust::CheckOptions { lease, max_delay };
         if self.handle.is_shared() {
             let begun = self.begin(Origin::Check, key, cost, options)?;
-            return Ok(self.handle.wait(key.py(), begun));
+            return Ok(handle::wait(key.py(), begun));
         }
         self.with(key, cost, |engine, key, cost| engine.check(key, cost, options)).map(wrap)
     }
@@ -66,7 +67,7 @@ impl Engine {
         let lease = lease.map(lease_id).transpose()?;
         let max_delay = max_delay.map(crate::convert::delay).transpose()?;
         let begun = self.begin(config::origin(name)?, key, cost, rust::CheckOptions { lease, max_delay })?;
-        self.handle.post(key.py(), begun, mailbox.get())
+        handle::post(key.py(), begun, mailbox.get())
     }
 
     /// The fast path of `check`: takes the same, and answers only whether it did.
@@ -82,7 +83,7 @@ impl Engine {
     #[pyo3(signature = (key, cost = None), text_signature = "($self, key, cost=1)")]
     fn peek(&self, key: &Bound<'_, PyAny>, cost: Option<&Bound<'_, PyAny>>) -> PyResult<Decision> {
         let begun = self.begin(Origin::Peek, key, cost, rust::CheckOptions::default())?;
-        Ok(self.handle.wait(key.py(), begun))
+        Ok(handle::wait(key.py(), begun))
     }
 
     /// Gives back what a decision took, as far as it still counts.
@@ -97,7 +98,7 @@ impl Engine {
     #[pyo3(signature = (key, cost))]
     fn debit(&self, key: &Bound<'_, PyAny>, cost: &Bound<'_, PyAny>) -> PyResult<Decision> {
         let begun = self.begin(Origin::Debit, key, Some(cost), rust::CheckOptions::default())?;
-        Ok(self.handle.wait(key.py(), begun))
+        Ok(handle::wait(key.py(), begun))
     }
 
     /// Corrects a reservation to its true cost: refunds what was too much, debits what was missing. Once per decision.

@@ -42,27 +42,6 @@ impl Handle {
         self.engine.remote().is_some()
     }
 
-    /// Waits for what was begun, while other threads run.
-    pub(crate) fn wait(&self, py: Python<'_>, begun: Begun) -> Decision {
-        let decision = match begun {
-            Begun::Decided(decision) => decision,
-            Begun::Pending(pending) => py.detach(|| pending.wait()),
-        };
-        Decision { decision }
-    }
-
-    /// Has the decision put into a mailbox, unless it is there at once.
-    pub(crate) fn post(&self, py: Python<'_>, begun: Begun, mailbox: &Mailbox) -> PyResult<Py<PyAny>> {
-        match begun {
-            Begun::Decided(decision) => Ok(Decision { decision }.into_pyobject(py)?.into_any().unbind()),
-            Begun::Pending(pending) => {
-                let (ticket, letters) = mailbox.ticket();
-                pending.deliver(move |decision| letters.put(ticket, decision));
-                Ok(ticket.into_pyobject(py)?.into_any().unbind())
-            }
-        }
-    }
-
     /// Calls the engine, while other threads run if that takes time.
     pub(crate) fn call<R: Send>(&self, py: Python<'_>, call: impl FnOnce(&Engine) -> R + Send) -> PyResult<R> {
         let engine = self.open()?;
@@ -85,5 +64,25 @@ impl Handle {
 
     pub(crate) fn is_closed(&self) -> bool {
         self.is_closed.load(Ordering::SeqCst)
+    }
+}
+
+/// Waits for what was begun, while other threads run.
+pub(crate) fn wait(py: Python<'_>, begun: Begun) -> Decision {
+    let decision = match begun {
+        Begun::Decided(decision) => decision,
+        Begun::Pending(pending) => py.detach(|| pending.wait()),
+    };
+    Decision { decision }
+}
+
+/// Has the decision put into a mailbox, unless it is there at once.
+pub(crate) fn post(py: Python<'_>, begun: Begun, mailbox: &Mailbox) -> PyResult<Py<PyAny>> {
+    match begun {
+        Begun::Decided(decision) => Ok(Decision { decision }.into_pyobject(py)?.into_any().unbind()),
+        Begun::Pending(pending) => {
+            let ticket = mailbox.expect(pending);
+            Ok(ticket.into_pyobject(py)?.into_any().unbind())
+        }
     }
 }

@@ -1,7 +1,8 @@
 //! Decisions that are ready, on their way to an event loop.
 //!
 //! The store's thread must not wait for the interpreter. It puts decisions here and, if the box was empty, writes one byte to a socket that the event
-//! loop watches; the loop then takes all that have come. So a batch of answers costs one wake-up, and nobody waits for the other's lock.
+//! loop watches; the loop then takes all that have come. So a batch of answers costs one wake-up, and nobody waits for the other's lock. In the same
+//! way questions are collected here until the loop has run all tasks that are ready, and leave together.
 
 use std::io::{ErrorKind, Read, Write};
 use std::os::fd::AsRawFd;
@@ -12,9 +13,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use parking_lot::Mutex;
 use pyo3::prelude::*;
 use tidegate_engine::decision::Decision as Decided;
+use tidegate_engine::engine::Pending;
+use tidegate_store::redis::io::{Io, Job};
 
 use crate::decision::Decision;
 use crate::errors::usage;
+
+/// So many questions leave at once, also if the loop has more to ask: the server works on them while the loop goes on.
+const TOGETHER: usize = 16;
 
 /// Where one event loop finds the decisions that it waits for.
 #[pyclass(frozen, module = "tidegate._native")]
@@ -22,6 +28,7 @@ pub(crate) struct Mailbox {
     letters: Arc<Letters>,
     bell: UnixStream,
     next: AtomicU64,
+    unsent: Mutex<Vec<(Io, Job)>>,
 }
 
 /// What the store's thread sees of it.
@@ -45,9 +52,25 @@ impl Letters {
 }
 
 impl Mailbox {
-    /// A number for a decision that will come, and the way to put it there.
-    pub(crate) fn ticket(&self) -> (u64, Arc<Letters>) {
-        (self.next.fetch_add(1, Ordering::Relaxed), Arc::clone(&self.letters))
+    /// Collects a question; its decision will come under this number.
+    pub(crate) fn expect(&self, pending: Pending) -> u64 {
+        let (ticket, letters) = (self.next.fetch_add(1, Ordering::Relaxed), Arc::clone(&self.letters));
+        let io = pending.io().clone();
+        let job = pending.job(move |decision| letters.put(ticket, decision));
+        let mut unsent = self.unsent.lock();
+        unsent.push((io, job));
+        if unsent.len() >= TOGETHER {
+            send(std::mem::take(&mut *unsent));
+        }
+        ticket
+    }
+}
+
+/// All limiters of a process have the same thread.
+fn send(unsent: Vec<(Io, Job)>) {
+    if let Some((io, _)) = unsent.first() {
+        let io = io.clone();
+        io.run_all(unsent.into_iter().map(|(_, job)| job).collect());
     }
 }
 
@@ -62,12 +85,17 @@ impl Mailbox {
         });
         let (bell, rope) = pair.map_err(|error| usage(&format!("no socket is left for the event loop: {error}")))?;
         let letters = Arc::new(Letters { ready: Mutex::new(Vec::new()), rope });
-        Ok(Self { letters, bell, next: AtomicU64::new(0) })
+        Ok(Self { letters, bell, next: AtomicU64::new(0), unsent: Mutex::new(Vec::new()) })
     }
 
     /// What the event loop watches: readable when there is something to take.
     fn fileno(&self) -> i32 {
         self.bell.as_raw_fd()
+    }
+
+    /// Sends the questions that were collected.
+    fn send(&self) {
+        send(std::mem::take(&mut *self.unsent.lock()));
     }
 
     /// All decisions that have come, each with its number.

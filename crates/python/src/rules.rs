@@ -14,7 +14,7 @@ use crate::convert::seconds;
 use crate::decision::Decision;
 use crate::errors::{from_document, from_load, from_usage};
 use crate::facts::PyFacts;
-use crate::handle::Handle;
+use crate::handle::{self, Handle};
 use crate::mailbox::Mailbox;
 use crate::stats::Stats;
 
@@ -58,7 +58,7 @@ impl RuleEngine {
         let options = rust::CheckOptions { lease, max_delay };
         if self.handle.is_shared() {
             let begun = self.begin(Origin::Check, attributes, cost, options)?;
-            return Ok(self.handle.wait(attributes.py(), begun));
+            return Ok(handle::wait(attributes.py(), begun));
         }
         self.with(attributes, cost, |engine, facts, cost| engine.check_request(facts, cost, options)).map(wrap)
     }
@@ -77,7 +77,7 @@ impl RuleEngine {
         let lease = lease.map(crate::convert::lease).transpose()?;
         let max_delay = max_delay.map(crate::convert::delay).transpose()?;
         let begun = self.begin(config::origin(name)?, attributes, cost, rust::CheckOptions { lease, max_delay })?;
-        self.handle.post(attributes.py(), begun, mailbox.get())
+        handle::post(attributes.py(), begun, mailbox.get())
     }
 
     /// The fast path of `check`: takes the same, and answers only whether it did.
@@ -93,14 +93,14 @@ impl RuleEngine {
     #[pyo3(signature = (attributes, cost = None))]
     fn peek(&self, attributes: &Bound<'_, PyAny>, cost: Option<&Bound<'_, PyAny>>) -> PyResult<Decision> {
         let begun = self.begin(Origin::Peek, attributes, cost, rust::CheckOptions::default())?;
-        Ok(self.handle.wait(attributes.py(), begun))
+        Ok(handle::wait(attributes.py(), begun))
     }
 
     /// Takes `cost` without asking, for work whose price is known only afterwards. May overdraw by `max_debt`.
     #[pyo3(signature = (attributes, cost))]
     fn debit(&self, attributes: &Bound<'_, PyAny>, cost: &Bound<'_, PyAny>) -> PyResult<Decision> {
         let begun = self.begin(Origin::Debit, attributes, Some(cost), rust::CheckOptions::default())?;
-        Ok(self.handle.wait(attributes.py(), begun))
+        Ok(handle::wait(attributes.py(), begun))
     }
 
     /// Forgets the keys of a request under the rules that apply: they are at full credit again.

@@ -1,6 +1,8 @@
 //! The published mistakes that are about stores, switched on one at a time: the contract and the limits must notice each, and for the right reason.
 
 mod limits;
+mod servers;
+mod spread;
 
 use std::panic;
 
@@ -11,6 +13,7 @@ use tidegate_store::memory::MemoryStore;
 const KILLERS: &[(Mutant, &str)] = &[
     (Mutant::ReadModifyWrite, "many_threads_admit_exactly_the_limit"),
     (Mutant::EvictsLimitingKeys, "a_limiting_key_is_never_evicted"),
+    (Mutant::WideFirst, "a_narrow_denial_leaves_the_wide_quota_alone"),
     (Mutant::ShadowCountsAll, "a_shadow_denies_nothing_and_counts_only_what_it_would_admit"),
 ];
 
@@ -22,7 +25,11 @@ macro_rules! list {
 
 fn promises() -> Vec<(&'static str, fn())> {
     let contract = tidegate_store::store_contract!(list | clock | MemoryStore::new(Clock::Manual(clock), 10_000_000));
-    contract.into_iter().chain(limits::limits!(list)).collect()
+    let spread: [(&str, fn()); 2] = [
+        ("a_narrow_denial_leaves_the_wide_quota_alone", spread::a_narrow_denial_leaves_the_wide_quota_alone),
+        ("a_wide_denial_is_given_back", spread::a_wide_denial_is_given_back),
+    ];
+    contract.into_iter().chain(limits::limits!(list)).chain(spread).collect()
 }
 
 fn failing() -> Vec<&'static str> {

@@ -20,7 +20,7 @@ fn store(url: &str, clock: ManualClock) -> RedisStore {
     static NEXT: AtomicU32 = AtomicU32::new(0);
     let separator = if url.contains('?') { '&' } else { '?' };
     let url = format!("{url}{separator}prefix=t{}:", NEXT.fetch_add(1, Ordering::Relaxed));
-    RedisStore::with_clock(RedisConfig::parse(&url).expect("the address of a test server"), clock)
+    RedisStore::with_clock(&RedisConfig::parse(&url).expect("the address of a test server"), clock)
 }
 
 tidegate_store::store_contract!(single, |clock| store(&SINGLE.url, clock));

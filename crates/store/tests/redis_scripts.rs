@@ -1,6 +1,13 @@
 //! The scripts on a real server: the same answers as the Rust kernels, and what only a server can get wrong.
 //!
 //! `TIDEGATE_TEST_SERVER` chooses the server; Valkey unless given.
+#![allow(
+    clippy::similar_names,
+    clippy::needless_for_each,
+    clippy::ref_option,
+    clippy::print_stdout,
+    reason = "tests that print seeds and costs"
+)]
 
 #[path = "redis_scripts/connection.rs"]
 mod connection;

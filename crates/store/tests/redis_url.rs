@@ -32,7 +32,6 @@ fn every_form_is_read_and_shown_in_full() {
         ("redis://[::1]", "redis://[::1]:6379/0"),
         ("redis://[fe80::1]:7000/1", "redis://[fe80::1]:7000/1"),
         ("redis://my_redis.svc-1.local", "redis://my_redis.svc-1.local:6379/0"),
-        ("redis://ada@host", "redis://ada@host:6379/0"),
         ("redis://ada:secret@host", "redis://ada:***@host:6379/0"),
         ("redis://:secret@host", "redis://:***@host:6379/0"),
         ("redis://@host", "redis://host:6379/0"),

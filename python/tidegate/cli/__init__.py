@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tidegate import __version__
-from tidegate.cli import rules
+from tidegate.cli import rules, store
 from tidegate.cli.check import check
 from tidegate.errors import TidegateError
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
 COMMANDS: dict[str, Callable[..., None]] = {"check": check}
-GROUPS: dict[str, typer.Typer] = {"rules": rules.app}
+GROUPS: dict[str, typer.Typer] = {"rules": rules.app, "store": store.app}
 
 EXIT_USAGE = 2
 

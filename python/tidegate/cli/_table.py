@@ -18,9 +18,20 @@ if TYPE_CHECKING:
 
     from tidegate import Decision
 
-HEADINGS = ("time", "answer", "remaining", "retry after", "reset after", "start after", "rule", "binding quota", "would deny in shadow")
+HEADINGS = (
+    "time",
+    "answer",
+    "remaining",
+    "retry after",
+    "reset after",
+    "start after",
+    "rule",
+    "binding quota",
+    "would deny in shadow",
+    "degraded",
+)
 NOTHING = "-"
-_WORDS = frozenset({"answer", "rule", "binding quota", "would deny in shadow"})
+_WORDS = frozenset({"answer", "rule", "binding quota", "would deny in shadow", "degraded"})
 
 
 def show(timeline: Sequence[tuple[int, Decision]], *, is_simulated: bool, has_rules: bool = False) -> None:
@@ -39,12 +50,16 @@ def show(timeline: Sequence[tuple[int, Decision]], *, is_simulated: bool, has_ru
         hidden.add("rule")
     if not any(decision.shadowed for _, decision in timeline):
         hidden.add("would deny in shadow")
+    if not any(decision.degraded for _, decision in timeline):
+        hidden.add("degraded")
     shown = [column for column, heading in enumerate(HEADINGS) if heading not in hidden]
     headings = [HEADINGS[column] for column in shown]
     rows = [[_row(at_ns, decision)[column] for column in shown] for at_ns, decision in timeline]
     show_table(headings, rows, styles=["green" if decision.allowed else "red" for _, decision in timeline], words=_WORDS)
     if is_simulated:
-        typer.echo(f"{sum(decision.allowed for _, decision in timeline)} of {len(timeline)} allowed")
+        degraded = sum(decision.degraded for _, decision in timeline)
+        without = f", {degraded} decided without the store" if degraded else ""
+        typer.echo(f"{sum(decision.allowed for _, decision in timeline)} of {len(timeline)} allowed{without}")
 
 
 def show_table(headings: Sequence[str], rows: Sequence[Sequence[str]], *, styles: Sequence[str], words: frozenset[str]) -> None:
@@ -92,6 +107,7 @@ def _row(at_ns: int, decision: Decision) -> tuple[str, ...]:
         decision.rule or NOTHING,
         NOTHING if decision.quota is None else decision.quota.quota,
         ", ".join(decision.shadowed) or NOTHING,
+        decision.reason or NOTHING,
     )
 
 

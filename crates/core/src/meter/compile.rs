@@ -45,7 +45,13 @@ impl Meter {
         // Slots that are held when their number becomes 0 can still be renewed and released.
         let is_closed = quota.limit() == Some(0) && quota.algorithm() != Some(AlgorithmName::Concurrency);
         let kernel = if is_closed { Kernel::Closed(Closed) } else { kernel(quota, tick, calendar)? };
-        let meter = Self { kernel, min_interval: tick.ceil(quota.min_interval_ns()), capacity: None, tick, fingerprint: fingerprint(quota, tick) };
+        let meter = Self {
+            kernel,
+            min_interval: tick.ceil(quota.min_interval_ns()),
+            capacity: None,
+            tick,
+            fingerprint: fingerprint(quota, tick),
+        };
         Ok(Self { capacity: capacity(&meter), ..meter })
     }
 }

@@ -150,7 +150,9 @@ impl Engine {
             part: Part::Enforced,
         };
         let asked: SmallVec<[Local<'_>; 1]> = limited.quotas().iter().enumerate().map(local).collect();
-        let verdict = Verdict::new(self.remote.as_ref().map(|remote| remote.parts().fallback.decide(Origin::Check, &asked)).unwrap_or_default());
+        let verdict = Verdict::new(
+            self.remote.as_ref().map(|remote| remote.parts().fallback.decide(Origin::Check, &asked)).unwrap_or_default(),
+        );
         let wait = verdict.retry_after().filter(|&wait| wait > 0).unwrap_or(verdict.reset_after());
         Count {
             is_over: !verdict.is_allowed(),

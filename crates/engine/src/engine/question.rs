@@ -7,6 +7,7 @@ use std::time::Duration;
 use tidegate_core::decision::Verdict;
 use tidegate_core::meter::Ask;
 use tidegate_core::time::Ticks;
+use tidegate_store::redis::io::{Io, Job};
 use tidegate_store::redis::script::Op;
 use tidegate_store::store::Charge;
 
@@ -36,13 +37,7 @@ impl Engine {
     ///
     /// # Errors
     /// See [`UsageError`]. A denial is not an error, and neither is a store that cannot answer.
-    pub fn begin(
-        self: &Arc<Self>,
-        origin: Origin,
-        key: &[u8],
-        cost: u64,
-        options: CheckOptions,
-    ) -> Result<Begun, UsageError> {
+    pub fn begin(self: &Arc<Self>, origin: Origin, key: &[u8], cost: u64, options: CheckOptions) -> Result<Begun, UsageError> {
         let key = self.key(key, cost)?;
         // Read before anything is charged: a reset in between must void the receipt.
         let resets = self.resets.load(Ordering::SeqCst);
@@ -81,7 +76,7 @@ impl Engine {
             Origin::Debit => Op::Debit,
         };
         let prepared = with_charges(&question, max_delay, |charges| match &self.remote {
-            Some(remote) => remote.prepare(op, charges, self.budget(&question)),
+            Some(remote) => remote.prepare(op, charges, budget(&question)),
             None if charges.is_empty() => Prepared::Known(Ok(Verdict::default())),
             None => Prepared::Known(match question.origin {
                 Origin::Check => self.store.check(charges),
@@ -96,13 +91,11 @@ impl Engine {
     }
 }
 
-impl Engine {
-    /// The shortest budget of the rules that apply; `None` if none says one.
-    fn budget(&self, question: &Question) -> Option<Duration> {
-        let (Asked::Request(requested), Some(rules)) = (&question.asked, question.plan.rules()) else { return None };
-        let budgets = requested.rules.iter().filter_map(|&rule| rules.set.rules()[rule].budget_ms);
-        budgets.min().map(|budget_ms| Duration::from_millis(budget_ms.into()))
-    }
+/// The shortest budget of the rules that apply; `None` if none says one.
+fn budget(question: &Question) -> Option<Duration> {
+    let (Asked::Request(requested), Some(rules)) = (&question.asked, question.plan.rules()) else { return None };
+    let budgets = requested.rules.iter().filter_map(|&rule| rules.set.rules()[rule].budget_ms);
+    budgets.min().map(|budget_ms| Duration::from_millis(budget_ms.into()))
 }
 
 impl Begun {
@@ -122,10 +115,15 @@ impl Pending {
         engine.answer(question, ready.verdict())
     }
 
-    /// Has `deliver` called with the decision, on the store's thread: it must not wait for anything.
-    pub fn deliver(self, deliver: impl FnOnce(Decision) + Send + 'static) {
+    /// The thread that puts the question.
+    pub fn io(&self) -> &Io {
+        self.ready.io()
+    }
+
+    /// A job for that thread, which puts the question and calls `deliver` with the decision: it must not wait for anything.
+    pub fn job(self, deliver: impl FnOnce(Decision) + Send + 'static) -> Job {
         let Self { engine, question, ready } = self;
-        ready.deliver(move |outcome| deliver(engine.answer(question, outcome)));
+        ready.job(move |outcome| deliver(engine.answer(question, outcome)))
     }
 }
 

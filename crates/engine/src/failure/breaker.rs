@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! CLOSED     every call is sent       opens if of 20 calls or more within a second half failed or 80 % were slow,
-//!                                     or after 5 failures in a row within 500 ms
+//!                                     or after 5 failures in a row within 500 ms or 10 budgets
 //! OPEN       none is                  for min(10 s, 250 ms * 2^k), by chance up to half more or less
 //! HALF_OPEN  one at a time, a probe   3 answers: RAMP; a failure: OPEN with k + 1
 //! RAMP       1 %, then 5, then 25     200 ms each, by chance up to half more or less, then CLOSED; a failure: OPEN with k + 1
@@ -172,7 +172,17 @@ impl Breaker {
     #[inline]
     pub fn admit(&self, now: u64) -> Admit {
         match self.closed.load(Ordering::Acquire) {
-            NOT_CLOSED => self.with(|machine| machine.admit(now)),
+            NOT_CLOSED => self.with(|machine| machine.admit(now, None)),
+            generation => Admit::Send(Token { generation }),
+        }
+    }
+
+    /// The same for the call of a key: while only a share of the calls is sent, a key has either all of them sent or none. Otherwise the store and the
+    /// fallback would both count it, and neither would know of the other.
+    #[inline]
+    pub fn admit_key(&self, now: u64, key: u64) -> Admit {
+        match self.closed.load(Ordering::Acquire) {
+            NOT_CLOSED => self.with(|machine| machine.admit(now, u8::try_from(key % 100).ok())),
             generation => Admit::Send(Token { generation }),
         }
     }

@@ -75,6 +75,11 @@ impl<T> Debts<T> {
         largest.into_iter().filter_map(take).collect()
     }
 
+    /// Takes out what a counter is owed, if it is owed anything.
+    pub fn take(&self, counter: Digest) -> Option<Debt<T>> {
+        self.book.lock().debts.remove(&counter).map(|(handle, units)| Debt { counter, handle, units })
+    }
+
     /// So many units of a counter are not owed any more.
     pub fn subtract(&self, counter: Digest, units: u64) {
         let mut book = self.book.lock();

@@ -19,6 +19,19 @@ struct Level {
     remaining: u64,
     seen_at: u64,
     reset_at: u64,
+    /// Whether it was taken into account: what has come in since then is there.
+    is_applied: bool,
+}
+
+/// What is known of a counter when it is counted without the store.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Start {
+    /// The store said that so much is left, and that was not taken into account yet.
+    Seen(u64),
+    /// Nothing was said within the window.
+    Unknown,
+    /// It was taken into account before.
+    Applied,
 }
 
 impl Entry for Level {
@@ -45,7 +58,7 @@ impl Seen {
 
     /// The store said that so much is left of a counter, and when all of it will be there again.
     pub fn put(&self, now: u64, counter: Digest, remaining: u64, reset_after: u64) {
-        let level = Level { counter, remaining, seen_at: now, reset_at: now.saturating_add(reset_after) };
+        let level = Level { counter, remaining, seen_at: now, reset_at: now.saturating_add(reset_after), is_applied: false };
         self.table.put(now, level, |_| true);
     }
 
@@ -60,6 +73,22 @@ impl Seen {
             };
             if is_recent { Look::Found(level.remaining) } else { Look::Other }
         })
+    }
+
+    /// With what a counter starts, once: it is asked before every decision, and what has come in since must not be taken away again.
+    pub fn apply(&self, now: u64, counter: Digest, window_ns: u64) -> Start {
+        let is_recent = |level: &Level| now.saturating_sub(level.seen_at) <= window_ns;
+        let known = self.table.find(counter, |level| if is_recent(level) { Look::Found(*level) } else { Look::Other });
+        let (start, level) = match known {
+            Some(Level { is_applied: true, .. }) => return Start::Applied,
+            Some(level) => (Start::Seen(level.remaining), Level { is_applied: true, ..level }),
+            None => {
+                let reset_at = now.saturating_add(window_ns);
+                (Start::Unknown, Level { counter, remaining: 0, seen_at: now, reset_at, is_applied: true })
+            }
+        };
+        self.table.put(now, level, |_| true);
+        start
     }
 
     /// The counter was reset: nothing is known of it.
@@ -78,6 +107,19 @@ mod tests {
     use super::*;
 
     const COUNTER: Digest = Digest([1, 2]);
+
+    #[test]
+    fn a_level_is_applied_once_and_a_new_one_again() {
+        let seen = Seen::default();
+        seen.put(10, COUNTER, 7, 100);
+
+        assert_eq!(seen.apply(20, COUNTER, 50), Start::Seen(7));
+        assert_eq!(seen.apply(21, COUNTER, 50), Start::Applied);
+        seen.put(30, COUNTER, 3, 100);
+        assert_eq!(seen.apply(40, COUNTER, 50), Start::Seen(3));
+        assert_eq!(seen.apply(200, COUNTER, 50), Start::Unknown);
+        assert_eq!(seen.apply(201, COUNTER, 50), Start::Applied);
+    }
 
     #[test]
     fn a_level_holds_for_a_window() {

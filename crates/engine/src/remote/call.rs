@@ -7,17 +7,20 @@ use std::time::Duration;
 use smallvec::SmallVec;
 use tidegate_core::algorithm::Receipt;
 use tidegate_core::decision::{Status, Verdict};
+use tidegate_core::meter::Ask;
 use tidegate_core::time::Ticks;
 use tidegate_store::clock::monotonic_ns;
 use tidegate_store::digest::Digest;
+use tidegate_store::redis::io::{Io, Job};
 use tidegate_store::redis::script::{Op, Reply};
 use tidegate_store::redis::store::Answer;
-use tidegate_store::store::{Charge, Part, StoreError};
+use tidegate_store::store::{Charge, OwnedCharge, Part, StoreError};
 use tokio::time::timeout;
 
-use super::Parts;
 use super::waiting::waiting;
-use crate::failure::breaker::{Admit, Breaker, Outcome, Token};
+use super::{Guard, Parts};
+use crate::failure::breaker::{Admit, Outcome, Token};
+use crate::failure::debts::Debt;
 use crate::failure::deny_cache::DenialKey;
 
 /// What becomes of a call.
@@ -58,15 +61,17 @@ struct Note {
     counter: Digest,
     cost: u64,
     part: Part,
+    /// Whether requests have to keep a distance.
+    is_spaced: bool,
     /// Under what a denial is remembered; `None` if it does not hold until it says: of slots, and of quotas that end.
     denial: Option<DenialKey>,
 }
 
-/// The breakers that learn from a call how its servers are doing, once.
+/// The guards that learn from a call how its servers are doing, once.
 #[derive(Debug)]
 struct Watch {
     sent_at: Ticks,
-    breakers: SmallVec<[(Arc<Breaker>, Token); 1]>,
+    guards: SmallVec<[(Arc<Guard>, Token); 1]>,
     is_told: AtomicBool,
 }
 
@@ -82,7 +87,9 @@ impl Parts {
         }
         match self.watch(charges, sent_at) {
             Ok(watch) => {
+                let debts = if watch.is_answering() { self.debts_of(charges) } else { SmallVec::new() };
                 let answer = self.store.begin(op, charges);
+                let answer = if debts.is_empty() { answer } else { Arc::clone(&self).pay_before(debts, answer) };
                 Prepared::Ready(Ready { parts: self, call: Call { op, sent_at, notes, watch }, answer, budget })
             }
             Err(error) => Prepared::Known(Err(error)),
@@ -93,7 +100,9 @@ impl Parts {
     /// be denied.
     pub(super) fn prepare_return(self: Arc<Self>, op: Option<Op>, charge: &Charge<'_>) -> Result<Ready, StoreError> {
         let sent_at = monotonic_ns();
-        self.denials.forget(charge.counter());
+        if let Some(denials) = &self.denials {
+            denials.forget(charge.counter());
+        }
         let watch = self.watch(&[*charge], sent_at)?;
         let answer = match op {
             Some(op) => self.store.begin(op, &[*charge]),
@@ -103,8 +112,36 @@ impl Parts {
         Ok(Ready { parts: self, call: Call { op: Op::Peek, sent_at, notes: SmallVec::new(), watch }, answer, budget })
     }
 
+    /// What is owed to the counters that are about to be asked: the store has to know it before it answers.
+    fn debts_of(&self, charges: &[Charge<'_>]) -> SmallVec<[Debt<OwnedCharge>; 1]> {
+        let debts = self.fallback.debts();
+        if debts.is_empty() {
+            return SmallVec::new();
+        }
+        charges.iter().filter_map(|charge| debts.take(charge.counter())).collect()
+    }
+
+    /// Sends debits first, and waits for their answers: only then is the store sure to know of them.
+    fn pay_before(self: Arc<Self>, debts: SmallVec<[Debt<OwnedCharge>; 1]>, answer: Answer) -> Answer {
+        Box::pin(async move {
+            for debt in debts {
+                Arc::clone(&self).pay(debt).await;
+            }
+            answer.await
+        })
+    }
+
+    /// Tells the store what was admitted without it. If it does not answer, the debt stays: it may be paid twice, but is never forgotten.
+    pub(super) async fn pay(self: Arc<Self>, debt: Debt<OwnedCharge>) {
+        let answer = self.store.begin(Op::Debit, &[Charge { ask: Ask::cost(debt.units), ..debt.handle.charge() }]);
+        if answer.await.is_err() {
+            self.fallback.debts().add(debt.counter, debt.units, || debt.handle);
+        }
+    }
+
     /// What the cache of denials says to a request: the denials of its quotas, if there are any.
     fn denied(&self, notes: &[Note], now: Ticks) -> Option<Verdict> {
+        let denials = self.denials.as_ref()?;
         // What stands for itself is charged in any case.
         if notes.iter().any(|note| note.part == Part::Counted) {
             return None;
@@ -113,7 +150,7 @@ impl Parts {
             .iter()
             .enumerate()
             .filter_map(|(index, note)| {
-                let denial = self.denials.get(now, &note.denial?)?;
+                let denial = denials.get(now, &note.denial?)?;
                 Some(denial.status(now, u16::try_from(index).unwrap_or(u16::MAX)))
             })
             .collect();
@@ -122,18 +159,19 @@ impl Parts {
 
     /// Asks the breakers of all servers that the charges need.
     fn watch(self: &Arc<Self>, charges: &[Charge<'_>], now: Ticks) -> Result<Arc<Watch>, StoreError> {
-        let mut watch = Watch { sent_at: now, breakers: SmallVec::new(), is_told: AtomicBool::new(false) };
+        let mut watch = Watch { sent_at: now, guards: SmallVec::new(), is_told: AtomicBool::new(false) };
+        let key = charges.first().map_or(0, |charge| charge.place.tag.0[0]);
         for shard in self.store.shards_of(charges) {
-            let breaker = self.breaker(shard);
-            match breaker.admit(now) {
-                Admit::Send(token) => watch.breakers.push((breaker, token)),
+            let guard = self.guard(shard);
+            match guard.breaker.admit_key(now, key) {
+                Admit::Send(token) => watch.guards.push((guard, token)),
                 refused => {
-                    watch.tell(now, Outcome::NotAFailure);
+                    watch.give_back(now);
                     let retry_after = match refused {
                         Admit::Refuse { retry_after } => retry_after,
                         // Not with somebody's request: the probe may take its time.
                         Admit::Send(token) | Admit::Probe(token) => {
-                            self.probe(shard, breaker, token);
+                            self.probe(shard, guard, token);
                             self.budget_ns()
                         }
                     };
@@ -148,22 +186,28 @@ impl Parts {
     fn take_in(&self, call: &Call, reply: &Result<Reply, StoreError>) {
         let Ok(Reply::Verdict { verdict, .. }) = reply else { return };
         let now = monotonic_ns();
-        if call.op == Op::Check {
-            self.store.count(verdict);
-        }
         for status in verdict.statuses() {
             let Some(note) = call.notes.get(usize::from(status.quota)) else { continue };
-            if let Some(remaining) = status.remaining {
+            // Between two requests that have to keep a distance nothing remains, and a moment later everything.
+            if let Some(remaining) = status.remaining.filter(|&remaining| remaining > 0 || !note.is_spaced) {
                 self.fallback.saw(now, note.counter, remaining, status.reset_after);
             }
-            if let (Op::Check, Some(key)) = (call.op, note.denial) {
-                self.denials.put(key, status, call.sent_at, now);
+            if let (Op::Check, Some(key), Some(denials)) = (call.op, note.denial, &self.denials) {
+                denials.put(key, status, call.sent_at, now);
             }
         }
     }
 }
 
 impl Parts {
+    /// Takes in an answer that somebody waits for.
+    fn take_in_time(&self, call: &Call, reply: &Result<Reply, StoreError>) {
+        if let (Op::Check, Ok(Reply::Verdict { verdict, .. })) = (call.op, reply) {
+            self.store.count(verdict);
+        }
+        self.take_in(call, reply);
+    }
+
     /// Takes in an answer whose caller was told that there is none.
     fn take_in_late(&self, call: &Call, reply: &Result<Reply, StoreError>) {
         self.late.fetch_add(1, Ordering::Relaxed);
@@ -179,28 +223,22 @@ impl Parts {
 }
 
 impl Watch {
-    /// Tells the breakers how it went, unless they know.
-    fn tell(&self, now: Ticks, outcome: Outcome) {
+    /// Tells how it went, unless it was told already.
+    fn tell(&self, now: Ticks, reply: Result<(), &StoreError>) {
         if !self.is_told.swap(true, Ordering::SeqCst) {
-            for (breaker, token) in &self.breakers {
-                breaker.record(now, *token, outcome);
-            }
+            let took_ns = now.saturating_sub(self.sent_at);
+            self.guards.iter().for_each(|(guard, token)| guard.record(now, *token, reply.map(|()| took_ns)));
         }
     }
 
-    fn tell_reply(&self, now: Ticks, reply: &Result<Reply, StoreError>) {
-        let took_ns = now.saturating_sub(self.sent_at);
-        self.tell(now, outcome(reply, took_ns));
+    /// Whether all servers do answer.
+    fn is_answering(&self) -> bool {
+        self.guards.iter().all(|(guard, _)| guard.is_answering())
     }
-}
 
-/// What a breaker makes of an answer.
-pub(super) fn outcome(reply: &Result<Reply, StoreError>, took_ns: Ticks) -> Outcome {
-    match reply {
-        Ok(_) => Outcome::Ok { took_ns },
-        // The server works; one value is wrong.
-        Err(StoreError::Foreign { .. }) => Outcome::NotAFailure,
-        Err(_) => Outcome::Failed,
+    /// It is not sent after all.
+    fn give_back(&self, now: Ticks) {
+        self.guards.iter().for_each(|(guard, token)| guard.breaker.record(now, *token, Outcome::NotAFailure));
     }
 }
 
@@ -215,13 +253,13 @@ impl Ready {
             if call.watch.is_told.load(Ordering::SeqCst) {
                 at_work.take_in_late(&call, &reply);
             } else {
-                at_work.take_in(&call, &reply);
-                call.watch.tell_reply(monotonic_ns(), &reply);
+                at_work.take_in_time(&call, &reply);
+                call.watch.tell(monotonic_ns(), reply.as_ref().map(drop));
             }
             delivery.put(reply);
         }));
         waiting.take_within(budget).unwrap_or_else(|| {
-            watch.tell(monotonic_ns(), Outcome::Failed);
+            watch.tell(monotonic_ns(), Err(&StoreError::Timeout));
             parts.store.topology().suspect();
             Err(StoreError::Timeout)
         })
@@ -232,22 +270,26 @@ impl Ready {
         self.wait().and_then(verdict)
     }
 
-    /// Sends it, and calls `deliver` with the answer or, when the budget is over, with the news that there is none.
-    pub(crate) fn deliver(self, deliver: impl FnOnce(Result<Verdict, StoreError>) + Send + 'static) {
+    /// The thread that sends it.
+    pub(crate) fn io(&self) -> &Io {
+        self.parts.store.io()
+    }
+
+    /// A job that sends it, and calls `deliver` with the answer or, when the budget is over, with the news that there is none.
+    pub(crate) fn job(self, deliver: impl FnOnce(Result<Verdict, StoreError>) + Send + 'static) -> Job {
         let Self { parts, call, mut answer, budget } = self;
-        let io = parts.store.io().clone();
-        io.run(Box::pin(async move {
-            if let Ok(reply) = timeout(budget, &mut answer).await {
-                parts.take_in(&call, &reply);
-                call.watch.tell_reply(monotonic_ns(), &reply);
+        Box::pin(async move {
+            if let Ok(reply) = timeout(before(budget), &mut answer).await {
+                parts.take_in_time(&call, &reply);
+                call.watch.tell(monotonic_ns(), reply.as_ref().map(drop));
                 return deliver(reply.and_then(verdict));
             }
-            call.watch.tell(monotonic_ns(), Outcome::Failed);
+            call.watch.tell(monotonic_ns(), Err(&StoreError::Timeout));
             parts.store.topology().suspect();
             deliver(Err(StoreError::Timeout));
             let reply = answer.await;
             parts.take_in_late(&call, &reply);
-        }));
+        })
     }
 }
 
@@ -258,9 +300,16 @@ fn verdict(reply: Reply) -> Result<Verdict, StoreError> {
     }
 }
 
+/// Timers count whole milliseconds and go off up to one late: one that is asked for earlier goes off in time.
+fn before(budget: Duration) -> Duration {
+    const TICK: Duration = Duration::from_millis(1);
+    if budget > 2 * TICK { budget.saturating_sub(TICK) } else { budget }
+}
+
 fn note(charge: &Charge<'_>) -> Note {
     let is_exact = charge.part == Part::Enforced && !charge.meter.retry_is_hint() && charge.until.is_none();
     // A denial belongs to the meter that said it: another generation with the same limit may use it, one with another limit may not.
     let denial = || DenialKey::new(charge.meter.fingerprint(), charge.counter(), charge.ask);
-    Note { counter: charge.counter(), cost: charge.ask.cost, part: charge.part, denial: is_exact.then(denial) }
+    let is_spaced = charge.meter.min_interval() > 0;
+    Note { counter: charge.counter(), cost: charge.ask.cost, part: charge.part, is_spaced, denial: is_exact.then(denial) }
 }

@@ -27,7 +27,7 @@ use crate::decision::Origin;
 use crate::engine::random_id;
 use crate::failure::debts::Debts;
 use crate::failure::instances::Instances;
-use crate::failure::seen::Seen;
+use crate::failure::seen::{Seen, Start};
 use crate::failure::share::InstanceId;
 use crate::plan::Planned;
 
@@ -162,26 +162,28 @@ impl Fallback {
         statuses.collect()
     }
 
-    /// Brings a counter to where it stood before the outage, if it was not used here yet; `false` if this instance may not admit anything.
+    /// Leaves a counter no more than this instance's part of what the store last said to remain; `false` if this instance may not admit anything.
     fn begin(&self, now: Ticks, local: &Local<'_>, share: &Share, charge: &Charge<'_>) -> bool {
         if !self.instances.is_sharer(charge.counter(), share.sharers) {
             return false;
         }
-        let (Some(capacity), Some(start)) = (share.meter.capacity(), self.start(now, local, charge.counter())) else { return true };
+        let (Some(capacity), Some(start)) = (share.meter.capacity(), self.start(now, local, charge.counter())) else {
+            return true;
+        };
         let idle = Charge { ask: Ask::cost(0), ..*charge };
         let left = self.counters.peek(&[idle]).ok().and_then(|verdict| verdict.remaining()).unwrap_or(0);
         if share.meter.retry_is_hint() {
             // Slots cannot be owed: so many are free that are known to be.
             return capacity.saturating_sub(left) + charge.ask.cost <= start;
         }
-        if left == capacity && start < capacity {
+        if start < left {
             // What cannot be counted because the memory is full is denied in the next step.
-            let _ = self.counters.debit(&[Charge { ask: Ask::cost(capacity - start), ..*charge }]);
+            let _ = self.counters.debit(&[Charge { ask: Ask::cost(left - start), ..*charge }]);
         }
         true
     }
 
-    /// With how much a counter begins here; `None` if nothing from before the outage counts.
+    /// How much a counter may have here; `None` if nothing from before the outage counts, or it was counted already.
     fn start(&self, now: Ticks, local: &Local<'_>, counter: Digest) -> Option<u64> {
         let heard_at = self.heard_at.load(Ordering::Relaxed);
         let window = local.planned.drain_ns(now)?;
@@ -189,11 +191,18 @@ impl Fallback {
             return None;
         }
         let instances = u64::from(self.instances.count());
-        match self.seen.start_level(now, counter, Some(window)) {
-            Some(remaining) => Some(remaining / instances),
+        let start = if local.planned.meter.retry_is_hint() {
+            // Slots do not come in with time: the last word of the store stands.
+            self.seen.start_level(now, counter, Some(window)).map_or(Start::Unknown, Start::Seen)
+        } else {
+            self.seen.apply(now, counter, window)
+        };
+        match start {
+            Start::Seen(remaining) => Some(remaining / instances),
+            Start::Applied => None,
             // Nobody else can have used it, and this instance would know.
-            None if instances == 1 && now.saturating_sub(self.started_at) >= window => None,
-            None => Some(0),
+            Start::Unknown if instances == 1 && now.saturating_sub(self.started_at) >= window => None,
+            Start::Unknown => Some(0),
         }
     }
 

@@ -61,14 +61,20 @@ fn role(role: Role) -> &'static str {
 impl Parts {
     pub(super) fn health(&self, options: &RemoteOptions) -> Health {
         let now = monotonic_ns();
-        let topology = self.store.health();
+        let mut topology = self.store.health();
+        // What passes by itself is told by the state of the servers.
+        if let Some(error) = self.heartbeat_error.lock().as_ref().filter(|error| !error.is_transient()) {
+            topology.warnings.push(format!(
+                "heartbeats fail, so nobody knows how many instances share the store, and `local` would give each the whole quota: {error}"
+            ));
+        }
         let shard = |shard: tidegate_store::redis::topology::ShardHealth| {
-            let breaker = self.breakers.read().get(&shard.id).map(Arc::clone);
-            let state = breaker.as_ref().map_or("closed", |breaker| breaker.state(now).as_str());
-            let opened = breaker.and_then(|breaker| breaker.last_opening()).filter(|_| state != "closed");
+            let guard = self.breakers.read().get(&shard.id).map(Arc::clone);
+            let state = guard.as_ref().map_or("closed", |guard| guard.breaker.state(now).as_str());
+            let last_error = guard.filter(|_| state != "closed").and_then(|guard| guard.last_error.lock().clone());
             let why = match &shard.state {
                 NodeState::Down { why, .. } => why.to_string(),
-                _ => opened.map(|opening| opening.reason.as_str().to_owned()).unwrap_or_default(),
+                _ => last_error.map(|error| error.to_string()).unwrap_or_default(),
             };
             ShardHealth {
                 name: shard.name,
@@ -85,7 +91,7 @@ impl Parts {
             store: format!("{} {}", topology.kind, options.config),
             shards: topology.shards.into_iter().map(shard).collect(),
             instances: self.fallback.instances().count(),
-            denials: self.denials.hits(),
+            denials: self.denials.as_ref().map_or(0, crate::failure::deny_cache::DenyCache::hits),
             late: self.late.load(Ordering::Relaxed),
             owed: self.fallback.debts().len() as u64,
             skew_ns: self.store.skew_ns(),

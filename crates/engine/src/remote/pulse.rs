@@ -10,14 +10,13 @@ use tidegate_store::clock::monotonic_ns;
 use tidegate_store::digest::{Digest, Digester};
 use tidegate_store::redis::script::Op;
 use tidegate_store::redis::topology::ShardId;
-use tidegate_store::store::{Charge, Part, Place, Store as _};
+use tidegate_store::store::{Charge, Part, Place, Store as _, StoreError};
 use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
 
-use super::Parts;
-use super::call::outcome;
 use super::waiting::waiting;
-use crate::failure::breaker::{Admit, Breaker, BreakerState, Outcome, Token};
+use super::{Guard, Parts};
+use crate::failure::breaker::{Admit, BreakerState, Outcome, Token};
 use crate::failure::random::Random;
 use crate::failure::share::InstanceId;
 
@@ -30,7 +29,7 @@ const DEBITS: usize = 100;
 /// The pause between a recovery and the first debit, on average, so that instances do not all come at once.
 const DEBIT_PAUSE_NS: Ticks = 1_000_000_000;
 /// How often a key is made up until one lies on the server that is to be probed.
-const PROBE_KEYS: u64 = 100_000;
+const PROBE_KEYS: u64 = 2_000;
 
 /// What the probe charges: a counter of its own that never denies.
 static PROBE: LazyLock<Quota> = LazyLock::new(|| "1000000/second burst 1000000".parse().expect("a quota"));
@@ -82,20 +81,30 @@ impl Parts {
             memory.next_beat = now + memory.random.around(HEARTBEAT_NS);
             tokio::spawn(Arc::clone(self).beat());
         }
-        let breakers: Vec<(ShardId, Arc<Breaker>)> =
-            self.breakers.read().iter().map(|(shard, breaker)| (*shard, Arc::clone(breaker))).collect();
+        let guards: Vec<(ShardId, Arc<Guard>)> =
+            self.breakers.read().iter().map(|(shard, guard)| (*shard, Arc::clone(guard))).collect();
         if memory.changes.has_changed().unwrap_or(false) {
             memory.changes.mark_unchanged();
-            breakers.iter().for_each(|(_, breaker)| breaker.trial());
+            for (_, guard) in &guards {
+                guard.breaker.trial();
+            }
+            // Who serves nothing any more is not asked, and so would never be found to answer.
+            let serving = self.store.topology().shards();
+            self.breakers.write().retain(|shard, _| serving.contains(shard));
         }
         let mut are_all_closed = true;
-        for (shard, breaker) in breakers {
-            if breaker.state(now) == BreakerState::Closed {
-                continue;
+        for (shard, guard) in guards {
+            are_all_closed &= guard.is_answering();
+            match guard.breaker.state(now) {
+                BreakerState::Closed => continue,
+                BreakerState::Open { .. } | BreakerState::HalfOpen => are_all_closed = false,
+                BreakerState::Ramp { .. } => {
+                    are_all_closed = false;
+                    continue;
+                }
             }
-            are_all_closed = false;
-            if let Admit::Probe(token) = breaker.admit(now) {
-                self.probe(shard, breaker, token);
+            if let Admit::Probe(token) = guard.breaker.admit(now) {
+                self.probe(shard, guard, token);
             }
         }
         self.debit(memory, are_all_closed, now);
@@ -104,30 +113,37 @@ impl Parts {
     /// Says that this instance lives.
     async fn beat(self: Arc<Self>) {
         let instances = self.fallback.instances();
-        if let Ok(alive) = self.store.beat(u128::from_be_bytes(instances.own().0)).await {
-            let alive: Vec<InstanceId> = alive.into_iter().map(|id| InstanceId(id.to_be_bytes())).collect();
-            instances.hear(monotonic_ns(), &alive);
+        match self.store.beat(u128::from_be_bytes(instances.own().0)).await {
+            Ok(alive) => {
+                let alive: Vec<InstanceId> = alive.into_iter().map(|id| InstanceId(id.to_be_bytes())).collect();
+                instances.hear(monotonic_ns(), &alive);
+                *self.heartbeat_error.lock() = None;
+            }
+            Err(error) => *self.heartbeat_error.lock() = Some(error),
         }
     }
 
     /// Asks a server that failed the real question, about a key of nobody. Its answer decides whether others ask.
-    pub(super) fn probe(self: &Arc<Self>, shard: ShardId, breaker: Arc<Breaker>, token: Token) {
+    pub(super) fn probe(self: &Arc<Self>, shard: ShardId, guard: Arc<Guard>, token: Token) {
         let parts = Arc::clone(self);
         self.store.io().run(Box::pin(async move {
             let started = monotonic_ns();
-            let outcome = match parts.probe_call(shard) {
-                Some(answer) => match timeout(parts.budget, answer).await {
-                    Ok(reply) => outcome(&reply, monotonic_ns().saturating_sub(started)),
-                    Err(_) => Outcome::Failed,
-                },
+            match parts.probe_call(shard) {
+                Some(answer) => {
+                    let reply = timeout(parts.budget, answer).await.unwrap_or(Err(StoreError::Timeout));
+                    let now = monotonic_ns();
+                    guard.record(now, token, reply.as_ref().map(|_| now.saturating_sub(started)));
+                }
                 // It serves nothing any more.
-                None => Outcome::NotAFailure,
-            };
-            breaker.record(monotonic_ns(), token, outcome);
+                None => guard.breaker.record(monotonic_ns(), token, Outcome::NotAFailure),
+            }
         }));
     }
 
     fn probe_call(&self, shard: ShardId) -> Option<tidegate_store::redis::store::Answer> {
+        if !self.store.topology().shards().contains(&shard) {
+            return None;
+        }
         let digester = Digester::new(*b"tidegate/a probe");
         let meter = self.store.meter(&PROBE, None).ok()?;
         let charge = |number: u64| {
@@ -147,7 +163,7 @@ impl Parts {
         Some(self.store.begin(Op::Check, &[found]))
     }
 
-    /// Tells the store what was admitted without it, a little at a time. What gets lost on the way is not asked for again.
+    /// Tells the store what was admitted without it, a little at a time: of those counters that nobody asks for.
     fn debit(self: &Arc<Self>, memory: &mut Memory, are_all_closed: bool, now: Ticks) {
         let debts = self.fallback.debts();
         if !are_all_closed || debts.is_empty() {
@@ -161,9 +177,7 @@ impl Parts {
             return;
         }
         for debt in debts.take_batch(DEBITS) {
-            let charge = Charge { ask: Ask::cost(debt.units), ..debt.handle.charge() };
-            let answer = self.store.begin(Op::Debit, &[charge]);
-            tokio::spawn(answer);
+            tokio::spawn(Arc::clone(self).pay(debt));
         }
     }
 }

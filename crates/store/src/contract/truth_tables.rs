@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use tidegate_core::decision::Verdict;
 use tidegate_core::meter::{Meter, Receipt, Refund};
+use tidegate_core::quota::Quota;
 use tidegate_core::time::Ticks;
 
 use super::counter::{Counter, Metered};
@@ -22,7 +23,7 @@ pub fn every_row_is_answered_as_the_tables_say<S: Store>(factory: impl Fn(Manual
             return None;
         }
         let counter = Counter::new(&factory);
-        if table.quotas().any(|quota| counter.store.meter(quota, None).is_err()) {
+        if quotas(table).any(|quota| counter.store.meter(quota, None).is_err()) {
             too_fine.push(table.name.clone());
             return None;
         }
@@ -30,6 +31,15 @@ pub fn every_row_is_answered_as_the_tables_say<S: Store>(factory: impl Fn(Manual
         Some(Player::new(counter, table))
     });
     assert!(too_fine.len() * 20 <= played, "too fine are {too_fine:?}");
+}
+
+/// The quotas that are in force at some time.
+fn quotas(table: &Table) -> impl Iterator<Item = &Quota> {
+    let loaded = table.rows.iter().filter_map(|row| match &row.action {
+        Action::Load(quota) => Some(&**quota),
+        _ => None,
+    });
+    std::iter::once(&table.quota).chain(loaded)
 }
 
 /// What a row took, under which quota, and how much of it was given back.

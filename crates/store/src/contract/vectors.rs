@@ -124,15 +124,6 @@ impl Table {
         matches!(self.quota.shape(), Shape::FixedWindow { window: FixedWindowSpan::Calendar { .. }, .. })
     }
 
-    /// The quotas that are in force at some time.
-    pub fn quotas(&self) -> impl Iterator<Item = &Quota> {
-        let loaded = self.rows.iter().filter_map(|row| match &row.action {
-            Action::Load(quota) => Some(&**quota),
-            _ => None,
-        });
-        std::iter::once(&self.quota).chain(loaded)
-    }
-
     /// Plays all rows.
     ///
     /// # Errors

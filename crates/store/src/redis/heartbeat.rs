@@ -54,7 +54,8 @@ pub(super) async fn beat(inner: &Inner, instance: u128) -> Result<Vec<u128>, Sto
 fn read(value: &Value) -> Result<(u64, Vec<u128>), StoreError> {
     let nonsense = || StoreError::protocol("a heartbeat was not answered by a list of instances");
     let (now, alive) = value.items().and_then(<[Value]>::split_first).ok_or_else(nonsense)?;
-    let now = now.text().and_then(|text| std::str::from_utf8(text).ok()).and_then(|text| text.parse().ok()).ok_or_else(nonsense)?;
+    let now =
+        now.text().and_then(|text| std::str::from_utf8(text).ok()).and_then(|text| text.parse().ok()).ok_or_else(nonsense)?;
     let id = |value: &Value| value.text()?.try_into().ok().map(u128::from_be_bytes);
     // Whoever else writes there does not count.
     Ok((now, alive.iter().filter_map(id).collect()))

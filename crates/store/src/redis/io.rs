@@ -71,6 +71,15 @@ impl Io {
         let _ = self.jobs.send(job);
     }
 
+    /// Runs several jobs, which wakes the thread once.
+    pub fn run_all(&self, jobs: Vec<Job>) {
+        self.run(Box::pin(async move {
+            for job in jobs {
+                tokio::spawn(job);
+            }
+        }));
+    }
+
     /// The runtime.
     pub fn handle(&self) -> &Handle {
         &self.handle

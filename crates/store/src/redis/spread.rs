@@ -104,6 +104,18 @@ pub(super) async fn check(inner: Arc<Inner>, groups: Vec<Group>) -> Result<Verdi
         }
     }
     if denied_by.is_some() {
+        // What is given back is there again.
+        for (number, given_back) in &taken {
+            let cost = groups[*number]
+                .charges
+                .iter()
+                .find(|charge| charge.index == given_back.quota)
+                .map_or(0, |charge| charge.owned.ask.cost);
+            for status in statuses.iter_mut().filter(|status| status.quota == given_back.quota) {
+                let remaining = status.remaining.map(|remaining| remaining.saturating_add(cost));
+                (status.remaining, status.receipt) = (remaining.min(status.limit), Receipt::Nothing);
+            }
+        }
         give_back(&inner, &groups, taken);
     }
     statuses.extend(rest(&inner, &groups, denied_by).await?);
@@ -119,7 +131,8 @@ async fn rest(inner: &Arc<Inner>, groups: &[Group], denied_by: Option<usize>) ->
         let was_asked = denied_by.is_none_or(|denied_by| number <= denied_by);
         let is_left = |numbered: &&Numbered| !was_asked || (is_shadow(numbered) && !is_last);
         let left: Vec<&Numbered> = group.charges.iter().filter(is_left).collect();
-        let (counted, others): (Vec<&Numbered>, Vec<&Numbered>) = left.into_iter().partition(|numbered| numbered.owned.part == Part::Counted);
+        let (counted, others): (Vec<&Numbered>, Vec<&Numbered>) =
+            left.into_iter().partition(|numbered| numbered.owned.part == Part::Counted);
         let op = if denied_by.is_some() { Op::Peek } else { Op::Check };
         for (op, asked) in [(Op::Check, counted), (op, others)] {
             if !asked.is_empty() {

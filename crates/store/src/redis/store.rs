@@ -62,7 +62,9 @@ impl Inner {
             Reply::Done(_) => {}
             Reply::Clock { now_ns } => {
                 self.clock.observe(now_ns);
-                return Err(StoreError::Refused { why: "the server's clock was not known well enough for a calendar; it is now".into() });
+                return Err(StoreError::Refused {
+                    why: "the server's clock was not known well enough for a calendar; it is now".into(),
+                });
             }
         }
         Ok(reply)
@@ -87,20 +89,20 @@ impl Inner {
 
 impl RedisStore {
     /// A store at this address. Connects in the background: a server that is down now may come later.
-    pub fn open(config: RedisConfig) -> Self {
+    pub fn open(config: &RedisConfig) -> Self {
         Self::with(config, Build::Production, ServerClock::new())
     }
 
     /// A store whose scripts are told the time, for tests.
     #[cfg(feature = "contract")]
-    pub fn with_clock(config: RedisConfig, clock: crate::clock::ManualClock) -> Self {
+    pub fn with_clock(config: &RedisConfig, clock: crate::clock::ManualClock) -> Self {
         Self::with(config, Build::Injected, ServerClock::Told(clock))
     }
 
-    fn with(config: RedisConfig, build: Build, clock: ServerClock) -> Self {
+    fn with(config: &RedisConfig, build: Build, clock: ServerClock) -> Self {
         let io = Io::of_process();
         let prefix = config.prefix.clone().into();
-        let topology = Topology::start(&config, io.handle());
+        let topology = Topology::start(config, io.handle());
         let inner = Arc::new(Inner { scripts: Scripts::new(build), topology, clock, prefix });
         Self { inner, io, allowed: AtomicU64::new(0), denied: AtomicU64::new(0) }
     }
@@ -149,6 +151,9 @@ impl RedisStore {
     }
 
     /// Says that this instance lives, and answers who else does. To be polled on the store's thread.
+    ///
+    /// # Errors
+    /// The store could not answer.
     pub fn beat(&self, instance: u128) -> impl Future<Output = Result<Vec<u128>, StoreError>> + Send + 'static {
         let inner = Arc::clone(&self.inner);
         async move { heartbeat::beat(&inner, instance).await }

@@ -107,6 +107,13 @@ impl Topology {
         self.shared.shard_of(slot)
     }
 
+    /// All primaries that serve something now; the unknown one while none is known.
+    pub fn shards(&self) -> Vec<ShardId> {
+        let view = self.shared.view();
+        let known: Vec<ShardId> = view.primaries().iter().map(|primary| primary.shard).collect();
+        if known.is_empty() { vec![ShardId::UNKNOWN] } else { known }
+    }
+
     /// The address of a primary, as text.
     pub fn shard_name(&self, id: ShardId) -> Arc<str> {
         self.shared.shard_name(id)

@@ -53,6 +53,12 @@ async fn refusals_of_the_handshake_say_what_to_mend() {
         ("AUTH", "-WRONGPASS invalid username-password pair or user is disabled.\r\n", "store_access", "WRONGPASS"),
         ("AUTH", "-NOPERM this user has no permissions\r\n", "store_access", "NOPERM"),
         ("AUTH", "-ERR AUTH <password> called without any password configured\r\n", "store_access", "without any password"),
+        (
+            "AUTH",
+            "-ERR unknown command 'AUTH', with args beginning with: 'ada' 'hunter2'\r\n",
+            "store_access",
+            "does not know AUTH",
+        ),
         ("AUTH", "*0\r\n", "store_protocol", "something else"),
         ("SELECT", "-ERR DB index is out of range\r\n", "store_protocol", "database 3 cannot be used: ERR DB index"),
         ("SELECT", "-NOAUTH Authentication required.\r\n", "store_access", "NOAUTH"),

@@ -58,7 +58,7 @@ impl Connection {
         let mut both = self.stream.lock().expect("no test panics while it sends");
         let (stream, parser) = &mut *both;
         for some in commands.chunks(64) {
-            let bytes: Vec<u8> = some.iter().flat_map(|command| command.as_bytes()).copied().collect();
+            let bytes: Vec<u8> = some.iter().flat_map(tidegate_store::redis::resp::Command::as_bytes).copied().collect();
             stream.write_all(&bytes).expect("a server that reads");
             some.iter().for_each(|_| {
                 let value = receive(stream, parser);

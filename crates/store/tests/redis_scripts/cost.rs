@@ -34,7 +34,13 @@ const QUOTAS: [&[&str]; 20] = [
     &["1000000/second gcra", "1000000/minute gcra", "1000000/hour gcra"],
     &["1000000/second", "1000000/minute", "1000000/hour"],
     &["1000000/second gcra", "1000000/minute", "1000000/day fixed_window"],
-    &["1000000/second gcra", "1000000/second queue 10s", "1000000/minute", "1000000/minute sliding_window_counter", "1000000/day fixed_window"],
+    &[
+        "1000000/second gcra",
+        "1000000/second queue 10s",
+        "1000000/minute",
+        "1000000/minute sliding_window_counter",
+        "1000000/day fixed_window",
+    ],
 ];
 
 #[test]
@@ -43,7 +49,8 @@ fn script_cost() {
     let connection = Connection::new();
     let scripts = Scripts::new(Build::Production);
     for quotas in QUOTAS {
-        let meters: Vec<Meter> = quotas.iter().map(|quota| scripts.meter(&quota.parse().expect("valid"), None).expect("valid")).collect();
+        let meters: Vec<Meter> =
+            quotas.iter().map(|quota| scripts.meter(&quota.parse().expect("valid"), None).expect("valid")).collect();
         let command = |number: u64| {
             let charges: Vec<_> = meters.iter().zip(1..).map(|(meter, space)| charge(meter, number, space)).collect();
             scripts.call(Op::Check, &charges, PREFIX, 0)

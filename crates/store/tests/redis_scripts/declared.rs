@@ -30,7 +30,13 @@ fn calls(scripts: &Scripts, meters: &[Meter]) -> Vec<Call> {
     };
     for charge in &charges {
         let one = std::slice::from_ref(charge);
-        calls.extend([call(Op::Check, one), call(Op::Peek, one), call(Op::Debit, one), call(Op::Renew, one), call(Op::Release, one)]);
+        calls.extend([
+            call(Op::Check, one),
+            call(Op::Peek, one),
+            call(Op::Debit, one),
+            call(Op::Renew, one),
+            call(Op::Release, one),
+        ]);
         calls.extend(receipts(charge));
     }
     calls.retain(|call| call.keys().next().is_some());
@@ -48,7 +54,8 @@ fn scripts_touch_only_the_keys_that_they_are_given() {
         let text = call.script().text();
         for command in text.split("call('").skip(1) {
             let arguments = command.split('\n').next().expect("a line");
-            let is_declared = ["TIME')", "GET', key)", "SET', key, packed,", "DEL', key)"].iter().any(|known| arguments.starts_with(known));
+            let is_declared =
+                ["TIME')", "GET', key)", "SET', key, packed,", "DEL', key)"].iter().any(|known| arguments.starts_with(known));
             assert!(is_declared, "call('{arguments}");
         }
         let mut made = text.split(['=', '\n', ' ', ',']).filter(|word| word.starts_with("KEYS"));
@@ -72,7 +79,8 @@ fn a_cluster_runs_every_script() {
     let scripts = Scripts::new(Build::Production);
     let strict = |call: &Call, text: &str| {
         let (text, keys) = (format!("#!lua\n{text}"), call.keys().count().to_string());
-        let words: Vec<&[u8]> = [b"EVAL", text.as_bytes(), keys.as_bytes()].into_iter().chain(call.keys()).chain(call.arguments()).collect();
+        let words: Vec<&[u8]> =
+            [b"EVAL", text.as_bytes(), keys.as_bytes()].into_iter().chain(call.keys()).chain(call.arguments()).collect();
         connection.send(&Command::new(&words))
     };
     let meters = meters(&scripts);

@@ -11,9 +11,8 @@ use super::random::Random;
 
 fn server_now_us(kit: &Kit) -> u64 {
     let time = kit.connection.ask(&["TIME"]);
-    let number = |value: &Value| -> u64 {
-        std::str::from_utf8(value.text().expect("a text")).expect("digits").parse().expect("a number")
-    };
+    let number =
+        |value: &Value| -> u64 { std::str::from_utf8(value.text().expect("a text")).expect("digits").parse().expect("a number") };
     let items = time.items().expect("two numbers");
     number(&items[0]) * 1_000_000 + number(&items[1])
 }
@@ -51,8 +50,8 @@ fn a_counter_lives_as_long_as_it_counts_and_not_longer() {
             }
             _ => now_ns + verdict.reset_after(),
         };
-        let (now_us, ttl_us) = (server_now_us(&kit), ttl_ms.unsigned_abs() * 1_000);
-        assert!(now_us + ttl_us >= expires_ns / 1_000, "{quota}: it must not be forgotten early");
+        let (asked_at_us, ttl_us) = (server_now_us(&kit), ttl_ms.unsigned_abs() * 1_000);
+        assert!(asked_at_us + ttl_us >= expires_ns / 1_000, "{quota}: it must not be forgotten early");
         assert!(ttl_us <= (expires_ns - now_ns) / 1_000 + 2_000, "{quota}: {ttl_us}");
     }
     let commands = kit.connection.ask(&["INFO", "commandstats"]);
@@ -83,9 +82,10 @@ fn a_counter_at_full_credit_is_deleted() {
 
 /// All values that are not of the kind that a script expects.
 fn foreign_values(kit: &Kit) -> Vec<Vec<u8>> {
-    let mut values: Vec<Vec<u8>> = ["", "5", "hello", "{\"count\": 5}", "1767225600.123", "\x00", "a value that is longer than any of the others"]
-        .map(|text| text.as_bytes().to_vec())
-        .into();
+    let mut values: Vec<Vec<u8>> =
+        ["", "5", "hello", "{\"count\": 5}", "1767225600.123", "\x00", "a value that is longer than any of the others"]
+            .map(|text| text.as_bytes().to_vec())
+            .into();
     let mut random = Random::new(7);
     values.extend((0..40).map(|length| (0..length).map(|_| random.next().to_le_bytes()[0] & 0x7f).collect()));
     for (number, quota) in (500..).zip(QUOTAS_OF_FIVE) {
@@ -200,7 +200,9 @@ fn a_denied_request_writes_nothing() {
     for (number, quota) in (0..).step_by(10).zip(QUOTAS_OF_FIVE) {
         let (meter, other) = (kit.meter(quota), kit.meter("1000/minute"));
         let (full, wide) = (charge(&meter, number), charge(&other, number + 1));
-        (0..5).for_each(|lease| assert!(kit.check(&[Charge { ask: charge(&meter, lease).ask, ..full }], 0).is_allowed(), "{quota}"));
+        (0..5).for_each(|lease| {
+            assert!(kit.check(&[Charge { ask: charge(&meter, lease).ask, ..full }], 0).is_allowed(), "{quota}");
+        });
         let before = kit.connection.stored(&name(&full)).map(|stored| stored.0);
         assert!(!kit.check(&[wide, Charge { ask: charge(&meter, 99).ask, ..full }], 0).is_allowed(), "{quota}");
         assert!(!kit.check(&[Charge { ask: charge(&meter, 99).ask, ..full }], 0).is_allowed(), "{quota}");

@@ -30,7 +30,7 @@ struct Days;
 impl Calendar for Days {
     fn window_at(&self, now: Ticks) -> Window {
         let (day, within) = (now - now % DAY_NS, now % DAY_NS);
-        let noon = if (day / DAY_NS) % 3 == 0 { DAY_NS / 2 } else { DAY_NS };
+        let noon = if (day / DAY_NS).is_multiple_of(3) { DAY_NS / 2 } else { DAY_NS };
         if within < noon { Window { start: day, end: day + noon } } else { Window { start: day + noon, end: day + DAY_NS } }
     }
 }

@@ -19,26 +19,23 @@ const LEAKY: Family = &[
     "3/7s queue 10s max_cost 4 max_debt 2",
     "10/second queue 1s min_interval 250ms",
 ];
-const FIXED: Family = &["5/7s fixed_window", "9/7s fixed_window max_debt 3", "2/7s fixed_window min_interval 500ms", "0/7s fixed_window"];
+const FIXED: Family =
+    &["5/7s fixed_window", "9/7s fixed_window max_debt 3", "2/7s fixed_window min_interval 500ms", "0/7s fixed_window"];
 const FIXED_LARGE: Family = &["9007199254740992/7s fixed_window", "70000/7s fixed_window", "300/7s fixed_window"];
-const COUNTER: Family = &[
-    "5/7s sliding_window_counter",
-    "12/7s sliding_window_counter max_debt 2",
-    "3/7s sliding_window_counter min_interval 300ms",
+const COUNTER: Family =
+    &["5/7s sliding_window_counter", "12/7s sliding_window_counter max_debt 2", "3/7s sliding_window_counter min_interval 300ms"];
+const COUNTER_LARGE: Family = &[
+    "9007199254740992/day sliding_window_counter",
+    "9007199254740881/day sliding_window_counter",
+    "70001/day sliding_window_counter",
 ];
-const COUNTER_LARGE: Family =
-    &["9007199254740992/day sliding_window_counter", "9007199254740881/day sliding_window_counter", "70001/day sliding_window_counter"];
 const RING: Family = &["5/7s sliding_window_counter buckets 6", "12/7s sliding_window_counter buckets 6 min_interval 100ms"];
-const RING_LARGE: Family = &["4503599627370496/day sliding_window_counter buckets 1000", "300/day sliding_window_counter buckets 1000"];
-const SLIDING: Family = &[
-    "5/7s",
-    "20/7s entries 3",
-    "12/7s entries 2 max_debt 2",
-    "9/7s min_interval 100ms",
-    "40/7s entries 30",
-];
+const RING_LARGE: Family =
+    &["4503599627370496/day sliding_window_counter buckets 1000", "300/day sliding_window_counter buckets 1000"];
+const SLIDING: Family = &["5/7s", "20/7s entries 3", "12/7s entries 2 max_debt 2", "9/7s min_interval 100ms", "40/7s entries 30"];
 const SLIDING_LARGE: Family = &["9007199254740992/day entries 3", "9007199254740991/day entries 2", "70000/day"];
-const LOG: Family = &["5/7s sliding_window_log", "12/7s sliding_window_log max_debt 3", "300/7s sliding_window_log min_interval 10ms"];
+const LOG: Family =
+    &["5/7s sliding_window_log", "12/7s sliding_window_log max_debt 3", "300/7s sliding_window_log min_interval 10ms"];
 const LOG_LARGE: Family = &["1000000/day sliding_window_log", "70000/day sliding_window_log"];
 const SLOTS: Family = &["3 concurrent ttl 10s", "8 concurrent ttl 7s", "0 concurrent ttl 10s", "5 concurrent ttl 1s"];
 const SLOTS_LARGE: Family = &["100000 concurrent ttl 10s", "70 concurrent ttl 10s"];
@@ -52,8 +49,22 @@ const LONG: [Family; 6] = [
     &["999983/s queue 36000d max_cost 5", "999983/s queue 30000d"],
 ];
 const ALL: [Family; 16] = [
-    GCRA, GCRA_ODD, LEAKY, FIXED, FIXED_LARGE, COUNTER, COUNTER_LARGE, RING, RING_LARGE, SLIDING, SLIDING_LARGE, LOG, LOG_LARGE, SLOTS,
-    SLOTS_LARGE, CALENDAR,
+    GCRA,
+    GCRA_ODD,
+    LEAKY,
+    FIXED,
+    FIXED_LARGE,
+    COUNTER,
+    COUNTER_LARGE,
+    RING,
+    RING_LARGE,
+    SLIDING,
+    SLIDING_LARGE,
+    LOG,
+    LOG_LARGE,
+    SLOTS,
+    SLOTS_LARGE,
+    CALENDAR,
 ];
 const CALENDAR: Family = &["5/day calendar", "9/day calendar max_debt 3"];
 

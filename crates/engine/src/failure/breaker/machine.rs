@@ -59,7 +59,8 @@ impl Machine {
         matches!(self.phase, Phase::Closed { .. }).then_some(self.generation)
     }
 
-    pub(super) fn admit(&mut self, now: u64) -> Admit {
+    /// `place` is where a caller stands among all, of 100; without one it is drawn.
+    pub(super) fn admit(&mut self, now: u64, place: Option<u8>) -> Admit {
         self.advance(now);
         match self.phase {
             Phase::Closed { .. } => Admit::Send(self.token()),
@@ -78,7 +79,8 @@ impl Machine {
                 Admit::Probe(self.token())
             }
             Phase::Ramp { step, step_ends_at } => {
-                if self.random.percent(RAMP[step]) {
+                let percent = RAMP[step];
+                if place.map_or_else(|| self.random.percent(percent), |place| place < percent) {
                     Admit::Send(self.token())
                 } else {
                     Admit::Refuse { retry_after: step_ends_at.saturating_sub(now) }
@@ -96,7 +98,7 @@ impl Machine {
             Phase::Closed { .. } => {
                 let reason = match outcome {
                     Outcome::Ok { .. } => self.window.answered(now, is_slow),
-                    Outcome::Failed => self.window.failed(now),
+                    Outcome::Failed => self.window.failed(now, self.budget_ns),
                     Outcome::NotAFailure => None,
                 };
                 if let Some(reason) = reason {

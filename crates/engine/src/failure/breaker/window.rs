@@ -14,6 +14,8 @@ const CALLS_MIN: u64 = 20;
 const RUN: usize = 5;
 /// ... within this time are enough without a ratio: a quiet service does not make 20 calls in a second.
 const RUN_WITHIN_NS: u64 = 500 * MILLISECOND;
+/// Or within so many budgets, if that is longer: a caller that waits for each of them makes no more.
+const RUN_WITHIN_BUDGETS: u64 = 10;
 
 /// Ten buckets of 100 ms, and the present run of failures.
 #[derive(Debug, Clone, Default)]
@@ -44,7 +46,7 @@ impl Window {
     }
 
     /// Counts a call that failed; says whether the breaker has to open.
-    pub(super) fn failed(&mut self, now: u64) -> Option<OpenReason> {
+    pub(super) fn failed(&mut self, now: u64, budget_ns: u64) -> Option<OpenReason> {
         if self.run_length == RUN {
             self.run.rotate_left(1);
             self.run_length -= 1;
@@ -52,12 +54,13 @@ impl Window {
         self.run[self.run_length] = now;
         self.run_length += 1;
         self.count(now, true, false);
-        if self.has_run() { Some(OpenReason::Consecutive) } else { self.ratio(now) }
+        if self.has_run(budget_ns) { Some(OpenReason::Consecutive) } else { self.ratio(now) }
     }
 
-    fn has_run(&self) -> bool {
+    fn has_run(&self, budget_ns: u64) -> bool {
+        let within = RUN_WITHIN_NS.max(budget_ns.saturating_mul(RUN_WITHIN_BUDGETS));
         let took = self.run[RUN - 1].saturating_sub(self.run[0]);
-        self.run_length == RUN && (took <= RUN_WITHIN_NS || Mutant::BreakerNeverForgets.is_active())
+        self.run_length == RUN && (took <= within || Mutant::BreakerNeverForgets.is_active())
     }
 
     fn count(&mut self, now: u64, is_failure: bool, is_slow: bool) {
@@ -107,7 +110,7 @@ mod tests {
         calls.chars().enumerate().find_map(|(index, call)| {
             let now = 5_000 * MILLISECOND + index as u64 * STEP;
             let reason = match call {
-                'x' => window.failed(now),
+                'x' => window.failed(now, 5 * MILLISECOND),
                 call => window.answered(now, call == 's'),
             };
             reason.map(|reason| (index + 1, reason))
@@ -137,24 +140,24 @@ mod tests {
     fn what_is_older_than_a_second_does_not_count() {
         let mut window = Window::default();
         for failure in 0..9 {
-            assert_eq!(window.failed(failure * 200 * MILLISECOND), None);
+            assert_eq!(window.failed(failure * 200 * MILLISECOND, 5 * MILLISECOND), None);
             assert_eq!(window.answered(failure * 200 * MILLISECOND, false), None);
         }
         for _ in 0..10 {
             window.answered(1_700 * MILLISECOND, false);
         }
 
-        assert_eq!(window.failed(1_700 * MILLISECOND), None);
+        assert_eq!(window.failed(1_700 * MILLISECOND, 5 * MILLISECOND), None);
     }
 
     #[test]
     fn failures_far_apart_are_no_run() {
         let mut window = Window::default();
         for failure in 0..100 {
-            assert_eq!(window.failed(failure * 126 * MILLISECOND), None);
+            assert_eq!(window.failed(failure * 126 * MILLISECOND, 5 * MILLISECOND), None);
         }
         // The last four and this one.
-        assert_eq!(window.failed(100 * 125 * MILLISECOND), Some(OpenReason::Consecutive));
+        assert_eq!(window.failed(100 * 125 * MILLISECOND, 5 * MILLISECOND), Some(OpenReason::Consecutive));
     }
 
     #[test]
@@ -164,7 +167,7 @@ mod tests {
             window.answered(10_000 * MILLISECOND, false);
         }
         for _ in 0..4 {
-            assert_eq!(window.failed(1_000 * MILLISECOND), None);
+            assert_eq!(window.failed(1_000 * MILLISECOND, 5 * MILLISECOND), None);
         }
 
         assert_eq!(window.buckets.iter().map(|bucket| bucket.calls).sum::<u64>(), 23);

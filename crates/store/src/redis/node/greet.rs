@@ -80,6 +80,10 @@ fn commands(login: &Login) -> Vec<(Step, Command)> {
 
 /// What the refusal of a step means.
 fn refused(step: &Step, login: &Login, text: &str) -> StoreError {
+    // A server repeats the arguments of a command that it does not know, and here they are the password, perhaps cut.
+    if matches!(step, Step::Login) && text.starts_with("ERR unknown command") {
+        return StoreError::Access { why: "the server does not know AUTH; leave user and password out of the address".into() };
+    }
     match (step, store_error(text)) {
         // Among others: the server has no password, and the address has one.
         (Step::Login, StoreError::Protocol { why }) => StoreError::Access { why },
@@ -134,7 +138,14 @@ pub(super) fn broken(error: &io::Error, is_tls: bool) -> StoreError {
     if let Some(cause) = error.get_ref().and_then(|cause| cause.downcast_ref::<rustls::Error>()) {
         return without_tls(cause);
     }
-    if error.kind() != io::ErrorKind::UnexpectedEof {
+    let is_ended = matches!(
+        error.kind(),
+        io::ErrorKind::UnexpectedEof
+            | io::ErrorKind::ConnectionReset
+            | io::ErrorKind::BrokenPipe
+            | io::ErrorKind::ConnectionAborted
+    );
+    if !is_ended {
         return StoreError::unavailable(format!("the connection broke during the handshake: {error}"));
     }
     let question =

@@ -109,10 +109,10 @@ impl Scripts {
         for line in blocks::block(driver, "script").lines() {
             match line {
                 "STATE" if functions.is_empty() => {}
-                "STATE" => body += &format!("local {}", state(kind)),
+                "STATE" => body.extend(["local ", &state(kind)]),
                 "SETTLE" | "RETRY" | "CHARGE" | "VALUE" => body += &scoped(&blocks::of_kind(kind, &line.to_lowercase())),
                 "ACT" => body += &scoped(&blocks::of_kind(kind, act)),
-                _ => body += &format!("{line}\n"),
+                _ => body.extend([line, "\n"]),
             }
         }
         let body = body.replace("FIELDS", blocks::of_kind(kind, "fields").trim_end());
@@ -165,13 +165,13 @@ fn each(kinds: Kinds, lines: &str) -> String {
     let mut branches = String::new();
     for kind in kinds.iter() {
         let word = if branches.is_empty() { "if" } else { "elseif" };
-        branches += &format!("{word} kind == {} then\n", kind as u8);
+        branches.extend([word, " kind == ", &(kind as u8).to_string(), " then\n"]);
         for line in lines.lines() {
             match line {
                 "s = STATE" => branches += &state(kind),
                 "SETTLE" | "RETRY" | "CHARGE" | "VALUE" => branches += &scoped(&blocks::of_kind(kind, &line.to_lowercase())),
                 "REPLY" => branches += &reply(kind),
-                _ => branches += &format!("{line}\n"),
+                _ => branches.extend([line, "\n"]),
             }
         }
     }

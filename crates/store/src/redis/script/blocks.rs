@@ -36,7 +36,7 @@ pub(super) fn block(file: &str, name: &str) -> String {
         match line.strip_prefix("INCLUDE ").and_then(|included| included.split_once('.')) {
             Some((file, name)) => block += &self::block(file, name),
             None if line.is_empty() || line.starts_with("--") => {}
-            None => block += &format!("{line}\n"),
+            None => block.extend([line, "\n"]),
         }
     }
     block

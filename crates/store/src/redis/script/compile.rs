@@ -23,8 +23,9 @@ impl Scripts {
     ///
     /// # Errors
     /// See [`meter`].
+    #[allow(clippy::needless_pass_by_value, reason = "as `Store::meter` takes it")]
     pub fn meter(&self, quota: &Quota, calendar: Option<Arc<dyn Calendar>>) -> Result<Meter, MeterError> {
-        meter(self.build, quota, calendar)
+        meter(self.build, quota, calendar.as_ref())
     }
 }
 
@@ -35,10 +36,10 @@ impl Scripts {
 ///
 /// # Errors
 /// A calendar quota needs a `calendar`. A rate may be too fine, or a bucket too large, for every tick.
-pub fn meter(build: Build, quota: &Quota, calendar: Option<Arc<dyn Calendar>>) -> Result<Meter, MeterError> {
+pub fn meter(build: Build, quota: &Quota, calendar: Option<&Arc<dyn Calendar>>) -> Result<Meter, MeterError> {
     let mut tick_ns = build.unit_ns();
     while let Some(tick) = Tick::from_nanos(tick_ns).filter(|_| tick_ns <= TICK_MAX_NS) {
-        let coarse = calendar.clone().map(|calendar| Arc::new(Coarse::new(calendar, tick)) as Arc<dyn Calendar>);
+        let coarse = calendar.cloned().map(|calendar| Arc::new(Coarse::new(calendar, tick)) as Arc<dyn Calendar>);
         let meter = match Meter::new(quota, tick, coarse) {
             Ok(meter) => meter.with_units_at_most(UNITS_MAX),
             // At a longer tick a rate is no less fine.

@@ -53,6 +53,7 @@ pub(super) struct Question {
 
 /// The parameters that say what is left of a counter.
 #[derive(Debug, Clone, Copy)]
+#[allow(clippy::enum_variant_names, reason = "the names of the algorithms")]
 enum Counter {
     Unlimited,
     Closed,
@@ -102,7 +103,8 @@ impl Call {
             _ if self.keys > 0 => None,
             Asked::Nothing | Asked::Act => Some(Reply::Done(false)),
             Asked::One { questions, .. } | Asked::Many { questions, .. } => {
-                let standings = questions.iter().map(|question| Standing { wait: question.wait_without_counter(), ..Standing::default() });
+                let standings =
+                    questions.iter().map(|question| Standing { wait: question.wait_without_counter(), ..Standing::default() });
                 Some(self.asked.verdict(now_ns, &standings.collect::<SmallVec<[Standing; 4]>>()))
             }
         }
@@ -125,7 +127,11 @@ impl Asked {
                 let mut rest = rest;
                 let mut standings: SmallVec<[Standing; 4]> = SmallVec::new();
                 for question in questions {
-                    standings.push(if question.is_in_force(now_ns) { question.standing(&mut rest)? } else { Standing::default() });
+                    standings.push(if question.is_in_force(now_ns) {
+                        question.standing(&mut rest)?
+                    } else {
+                        Standing::default()
+                    });
                 }
                 rest.is_empty().then(|| self.verdict(now_ns, &standings))
             }

@@ -242,7 +242,9 @@ impl Writer<'_> {
     }
 
     fn numbers(&mut self, numbers: &[u64]) {
-        numbers.iter().for_each(|&number| self.number(number));
+        for &number in numbers {
+            self.number(number);
+        }
     }
 
     /// A cost that no quota admits and no debt holds is as good as any other; this one Lua can tell from the largest limit.
@@ -256,7 +258,10 @@ impl Writer<'_> {
         self.bytes.extend_from_slice(&(number as f64).to_le_bytes());
     }
 
-    #[allow(clippy::cast_possible_truncation, reason = "keys have 50 bytes, arguments 100, and a request has at most 65,535 charges")]
+    #[allow(
+        clippy::cast_possible_truncation,
+        reason = "keys have 50 bytes, arguments 100, and a request has at most 65,535 charges"
+    )]
     fn end(&mut self) {
         self.ends.push(self.bytes.len() as u32);
     }

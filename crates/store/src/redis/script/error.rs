@@ -12,11 +12,16 @@ use crate::store::StoreError;
 ///
 /// assert_eq!(error("TGFOREIGN a value that is not a counter of this kind").kind(), "store_foreign_value");
 /// assert_eq!(error("ERR Error running script (call to f_0): @user_script:9: WRONGTYPE Operation").kind(), "store_foreign_value");
+/// assert_eq!(error("ERR ACL failure in script: User limiter has no permissions").kind(), "store_access");
 /// assert_eq!(error("OOM command not allowed when used memory > 'maxmemory'").kind(), "store_refused");
 /// ```
 pub fn error(text: &str) -> StoreError {
     if text.starts_with("TGFOREIGN") {
         return StoreError::Foreign { why: text.into() };
+    }
+    // What a user may not do outside of a script is said by NOPERM, inside by this.
+    if text.contains("ACL failure in script") {
+        return StoreError::Access { why: text.into() };
     }
     // Redis before 7.0 puts the error of a command behind words of its own.
     if text.starts_with("ERR Error running script") {

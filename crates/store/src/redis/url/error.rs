@@ -33,6 +33,9 @@ pub enum UrlError {
         /// As it is written; empty if it can be no scheme at all.
         scheme: String,
     },
+    /// A user, or a password in its place.
+    #[error("the address of the store has a user without a password; write redis://:password@host or redis://user:password@host")]
+    UserWithoutPassword,
     /// A character in the user, the password or elsewhere that means something else there.
     #[error("the address of the store has a {character:?} where it means something else; in a user or a password write it as %{:02X}", u32::from(*.character))]
     Unescaped {

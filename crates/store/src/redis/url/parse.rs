@@ -122,6 +122,10 @@ fn read_user(text: Option<&str>) -> Result<(Option<String>, Option<Secret>), Url
     let Some(text) = text else { return Ok((None, None)) };
     let (user, password) = text.split_once(':').map_or((text, None), |(user, password)| (user, Some(password)));
     let user = Some(decode(user)?).filter(|user| !user.is_empty());
+    // Most probably it is the password, which nobody would send.
+    if password.is_none() && user.is_some() {
+        return Err(UrlError::UserWithoutPassword);
+    }
     let password = password.map(decode).transpose()?.filter(|password| !password.is_empty() || user.is_some());
     Ok((user, password.map(Secret::new)))
 }
