@@ -202,7 +202,11 @@ impl Trace {
             *written.entry(name(charge)).or_default() |= changed.is_some();
         }
         written.into_iter().for_each(|(name, was_written)| self.model.keep(name, was_written));
-        charges.iter().filter(|charge| !charge.meter.is_stateless()).zip(&changed).for_each(|(charge, changed)| self.expire(charge, changed));
+        charges
+            .iter()
+            .filter(|charge| !charge.meter.is_stateless())
+            .zip(&changed)
+            .for_each(|(charge, changed)| self.expire(charge, changed));
         self.remember(&verdict, &charges, &indexes);
     }
 
