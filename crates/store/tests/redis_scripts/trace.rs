@@ -202,7 +202,11 @@ impl Trace {
             *written.entry(name(charge)).or_default() |= changed.is_some();
         }
         written.into_iter().for_each(|(name, was_written)| self.model.keep(name, was_written));
-        charges.iter().filter(|charge| !charge.meter.is_stateless()).zip(&changed).for_each(|(charge, changed)| self.expire(charge, changed));
+        charges
+            .iter()
+            .filter(|charge| !charge.meter.is_stateless())
+            .zip(&changed)
+            .for_each(|(charge, changed)| self.expire(charge, changed));
         self.remember(&verdict, &charges, &indexes);
     }
 
@@ -340,7 +344,7 @@ fn counter(scripts: &Scripts, index: usize, family: Family) -> Counter {
     let tick = meters[0].tick();
     meters.retain(|meter| meter.tick() == tick);
     let span_ns = quotas[0].period_ns().unwrap_or(10_000_000_000);
-    Counter { meters, namespace: Digest([index as u64 + 100, 7]), span_ns }
+    Counter { meters, namespace: Digest([(index as u64 + 100) << 16, 7]), span_ns }
 }
 
 /// Keys have different places, and one of the tags is full of closing braces.
