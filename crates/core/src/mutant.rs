@@ -24,6 +24,8 @@ mutants! {
     ChargesDenied = "3", "increments before deciding, so denied requests count";
     LogByTimestamp = "4", "log entries are named by their timestamp, so requests of one tick vanish";
     ExpiryFromCreation = "9", "the expiry is set by the first charge only, so later ones are forgotten early";
+    TiersShareCounters = "5", "the keys of counters omit the quota, so that several quotas count in one";
+    ChargesTierByTier = "6", "quotas are charged one after the other, so a request that one denies has used up others";
     LimitZeroAdmits = "9", "a limit of 0 admits the first request";
     ReadModifyWrite = "9", "state is read and written back in two steps";
     WindowRenewedOnUse = "10", "every allowed request renews the window";
@@ -34,6 +36,11 @@ mutants! {
     RemainingRoundedUp = "14", "the estimate is rounded down before it is subtracted from the limit";
     RetryIgnoresCost = "15", "the waiting time is that of a cost of 1";
     NeverIsNotSaid = "15", "a cost above the capacity gets a waiting time";
+    KeysMadeUp = "17", "a script makes up the names of keys, which a cluster keeps elsewhere";
+    CallersClock = "18", "the caller's clock decides, and not the store's";
+    ExpiryByItself = "19", "a counter and its expiry are written by two commands, the expiry for a new counter only";
+    FourteenDigits = "20", "numbers are printed with fourteen digits";
+    KeysUndeclared = "21", "a script touches a key that is not among its keys";
     LeaseFromStart = "25", "leases are scored by their start, so long requests are evicted";
     ShadowCountsAll = "28", "a rule in shadow is charged also for requests that it would have denied";
     WideFirst = "7", "the widest scope is charged first, so requests that a narrow one denies drain it";

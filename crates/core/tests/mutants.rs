@@ -35,7 +35,19 @@ const KILLERS: &[(Mutant, &str)] = &[
 ];
 
 /// Mistakes of stores, which have a test of their own there.
-const OF_STORES: &[Mutant] = &[Mutant::WideFirst, Mutant::ReadModifyWrite, Mutant::EvictsLimitingKeys, Mutant::ShadowCountsAll];
+const OF_STORES: &[Mutant] = &[
+    Mutant::WideFirst,
+    Mutant::ReadModifyWrite,
+    Mutant::EvictsLimitingKeys,
+    Mutant::ShadowCountsAll,
+    Mutant::TiersShareCounters,
+    Mutant::ChargesTierByTier,
+    Mutant::KeysMadeUp,
+    Mutant::CallersClock,
+    Mutant::ExpiryByItself,
+    Mutant::FourteenDigits,
+    Mutant::KeysUndeclared,
+];
 
 /// Mistakes of the engine, likewise.
 const OF_THE_ENGINE: &[Mutant] = &[Mutant::BreakerNeverForgets, Mutant::BreakerManyProbes, Mutant::BreakerLongCooldown];

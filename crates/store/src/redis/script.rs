@@ -5,7 +5,7 @@
 //!
 //! | module | holds |
 //! | --- | --- |
-//! | [`assemble`](self) | the scripts, put together from the fragments that a call needs |
+//! | `assemble`, `blocks` | the scripts, put together from the blocks that a call needs |
 //! | [`key`] | the names of counters |
 //! | `compile` | quotas at a tick at which the numbers of Lua are exact |
 //! | `encode`, `decode` | charges as arguments, replies as statuses |

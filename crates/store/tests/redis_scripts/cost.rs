@@ -67,7 +67,7 @@ fn script_cost() {
 fn charge(meter: &Meter, number: u64, space: u64) -> Charge<'_> {
     let key = Digest([number % KEYS, 1]);
     let ask = Ask { lease: Some(u128::from(number)), ..Ask::cost(1) };
-    Charge { meter, key, place: Place::of(key), namespace: Digest([space, 2]), ask, until: None, part: Part::Enforced }
+    Charge { meter, key, place: Place::of(key), namespace: Digest([space << 16, 2]), ask, until: None, part: Part::Enforced }
 }
 
 /// Microseconds of one call, by the server's own account.

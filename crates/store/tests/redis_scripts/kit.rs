@@ -56,7 +56,7 @@ impl Kit {
 pub(crate) fn charge(meter: &Meter, number: u64) -> Charge<'_> {
     let key = Digest([7, 7]);
     let ask = Ask { lease: Some(u128::from(number) << 64 | 5), ..Ask::cost(1) };
-    Charge { meter, key, place: Place::of(key), namespace: Digest([number, 1]), ask, until: None, part: Part::Enforced }
+    Charge { meter, key, place: Place::of(key), namespace: Digest([number << 16, 1]), ask, until: None, part: Part::Enforced }
 }
 
 pub(crate) fn name(charge: &Charge<'_>) -> Vec<u8> {

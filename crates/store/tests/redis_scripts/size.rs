@@ -56,7 +56,7 @@ fn bytes(connection: &Connection, value: &[u8]) -> u64 {
     let empty = used(connection);
     // A name is as long as those of most counters.
     let fill =
-        b"for i = 1, 10000 do redis.call('SET', string.format('tg:{%016d}%08d', i, ARGV[2]), ARGV[1], 'PX', '3600000') end";
+        b"for i = 1, 10000 do redis.call('SET', string.format('tg:{%016d}%07d', i, ARGV[2]), ARGV[1], 'PX', '3600000') end";
     for round in 0..KEYS / 10_000 {
         connection.ask_bytes(&[b"EVAL", fill, b"0", value, round.to_string().as_bytes()]);
     }

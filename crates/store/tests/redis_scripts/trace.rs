@@ -344,7 +344,7 @@ fn counter(scripts: &Scripts, index: usize, family: Family) -> Counter {
     let tick = meters[0].tick();
     meters.retain(|meter| meter.tick() == tick);
     let span_ns = quotas[0].period_ns().unwrap_or(10_000_000_000);
-    Counter { meters, namespace: Digest([index as u64 + 100, 7]), span_ns }
+    Counter { meters, namespace: Digest([(index as u64 + 100) << 16, 7]), span_ns }
 }
 
 /// Keys have different places, and one of the tags is full of closing braces.

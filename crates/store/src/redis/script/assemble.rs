@@ -3,6 +3,7 @@
 use std::sync::{Arc, OnceLock};
 
 use sha1_smol::Sha1;
+use tidegate_core::mutant::Mutant;
 
 use super::blocks;
 use super::kind::{Kind, Kinds};
@@ -139,14 +140,13 @@ impl Scripts {
 
     /// Puts the clock in front of a body, and into it what depends on the build.
     fn script(&self, body: &str) -> Arc<Script> {
-        let (clock, base) = match self.build {
-            Build::Production => ("clock", "clock"),
-            Build::Injected | Build::InjectedMicros => ("clock_injected", "unpack('<d', arg, #arg - 7)"),
-        };
+        let (clock, base) =
+            if self.build.is_injected() { ("clock_injected", "unpack('<d', arg, #arg - 7)") } else { ("clock", "clock") };
         let millisecond = (1_000_000 / self.build.unit_ns()).to_string();
         let write = blocks::block(clock, "write").replace("MILLISECOND", &millisecond);
         let body = body.replace("WRITE\n", &write).replace("BASE", base).replace("FOREIGN", FOREIGN);
-        Arc::new(Script::new(format!("{LIBRARY}{}{body}", blocks::block(clock, "read"))))
+        let text = format!("{LIBRARY}{}{body}", blocks::block(clock, "read"));
+        Arc::new(Script::new(if cfg!(feature = "mutants") { mutated(&text) } else { text }))
     }
 }
 
@@ -154,6 +154,28 @@ impl Scripts {
 const LIBRARY: &str = "local call, spread = redis.call, unpack\nlocal unpack, pack = struct.unpack, struct.pack\n";
 
 const FOREIGN: &str = "'TGFOREIGN a value that is not a counter of this kind'";
+
+/// A script as the published mistakes have it.
+fn mutated(text: &str) -> String {
+    let (write, expiry) = (
+        "call('SET', key, packed, 'PX', ",
+        "call('SET', key, packed, 'KEEPTTL') if call('PTTL', key) < 0 then call('PEXPIRE', key, ",
+    );
+    let mistakes = [
+        (Mutant::ChargesTierByTier, "or is_allowed and", "or wait == 0 and"),
+        (Mutant::KeysMadeUp, "KEYS[1]", "('tg:' .. string.sub(KEYS[1], 5))"),
+        (Mutant::KeysUndeclared, "call('GET', key)", "(call('GET', 'tg:all') or call('GET', key))"),
+        (Mutant::FourteenDigits, ", expires)\n", ", tonumber(tostring(expires)))\n"),
+    ];
+    let active = mistakes.into_iter().find(|(mutant, _, _)| mutant.is_active());
+    let text = active.map_or_else(|| text.to_owned(), |(_, right, wrong)| text.replace(right, wrong));
+    if !Mutant::ExpiryByItself.is_active() {
+        return text;
+    }
+    let line =
+        |line: &str| if line.starts_with(write) { format!("{} end\n", line.replace(write, expiry)) } else { format!("{line}\n") };
+    text.lines().map(line).collect()
+}
 
 /// A block with its own locals.
 fn scoped(block: &str) -> String {

@@ -5,6 +5,7 @@
 //! every key would take 48.
 
 use tidegate_core::meter::Meter;
+use tidegate_core::mutant::Mutant;
 
 use crate::digest::Digest;
 use crate::store::{Charge, Place};
@@ -26,7 +27,9 @@ pub fn write(into: &mut Vec<u8>, prefix: &[u8], charge: &Charge<'_>) {
     if charge.key != charge.place.tag {
         into.extend_from_slice(&bytes(charge.key));
     }
-    into.extend_from_slice(&charge.namespace.0[0].to_be_bytes()[..7]);
+    if !Mutant::TiersShareCounters.is_active() {
+        into.extend_from_slice(&charge.namespace.0[0].to_be_bytes()[..7]);
+    }
 }
 
 /// Whether two charges have the same counter.

@@ -8,6 +8,7 @@ use std::sync::OnceLock;
 
 use tidegate_core::algorithm::fixed_window::Span;
 use tidegate_core::meter::{Meter, Parameters};
+use tidegate_core::mutant::Mutant;
 
 use super::assemble::Build;
 
@@ -35,7 +36,7 @@ pub(super) struct Era {
 impl Build {
     /// Whether the scripts are told the time.
     pub(super) fn is_injected(self) -> bool {
-        self != Self::Production
+        self != Self::Production || Mutant::CallersClock.is_active()
     }
 
     /// The length of the ticks that the clock of its scripts shows.
