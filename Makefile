@@ -40,6 +40,7 @@ test-rust: setup mutants ## Run the tests of the Rust crates
 mutants: setup | check-rust ## Show that the tests kill every known mistake (algorithms.md, section 1.10)
 	$(SAY) 'Mutants: $(or $(MUTANTS),none yet)'
 	@set -e; for crate in $(MUTANTS); do $(CARGO_TEST) --package $$crate --features mutants --test mutants; done
+	$(CARGO_TEST) --package tidegate-store --features mutants --test redis_scripts_mutants
 
 test-python: setup ## Run the Python tests
 	$(SAY) 'Python tests'
