@@ -102,7 +102,7 @@ async fn users_may_do_what_they_may() {
     assert_eq!(up(&node).await.version, None, "it may not ask, and is connected");
     assert_eq!(answer(&node, &["SET", "tg:a", "1"]).await, Value::Status("OK".into()));
     assert_eq!(answer(&node, &["SET", "other", "1"]).await.store_error().unwrap().kind(), "store_access");
-    assert_eq!(answer(&connect(&with_user(&servers.url, "open")), &["PING"]).await, Value::Status("PONG".into()));
+    assert_eq!(answer(&connect(&with_user(&servers.url, "open:")), &["PING"]).await, Value::Status("PONG".into()));
 }
 
 #[tokio::test]
