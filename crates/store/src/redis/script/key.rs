@@ -1,8 +1,7 @@
 //! The names of counters.
 //!
 //! `prefix { tag } key namespace`: 16 bytes of the tag, which alone says where a cluster keeps the counter; 16 bytes of the key, unless it is the tag
-//! itself; 7 bytes of the namespace. With the prefix `tg:` that is 28 bytes for most keys, which with what a server adds to it are 32: one byte more, and
-//! every key would take 48.
+//! itself; 7 bytes of the namespace. With the prefix `tg:` that is 28 bytes for most keys.
 
 use tidegate_core::meter::Meter;
 use tidegate_core::mutant::Mutant;
