@@ -16,7 +16,7 @@ RUST_VERSION := $(shell sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml)
 RUST_TESTED := --workspace --exclude tidegate-python
 # Properties run thousands of histories: optimised, and without the minutes that the link time optimisation of a release takes.
 CARGO_TEST := CARGO_PROFILE_TEST_OPT_LEVEL=2 cargo test --quiet
-MUTANTS := $(patsubst crates/%/tests/mutants.rs,tidegate-%,$(wildcard crates/*/tests/mutants.rs))
+MUTANTS := $(patsubst crates/%.rs,%,$(wildcard crates/*/tests/*mutants.rs))
 
 SAY := @printf '\n==> %s\n'
 
@@ -39,8 +39,7 @@ test-rust: setup mutants ## Run the tests of the Rust crates
 
 mutants: setup | check-rust ## Show that the tests kill every known mistake (algorithms.md, section 1.10)
 	$(SAY) 'Mutants: $(or $(MUTANTS),none yet)'
-	@set -e; for crate in $(MUTANTS); do $(CARGO_TEST) --package $$crate --features mutants --test mutants; done
-	$(CARGO_TEST) --package tidegate-store --features mutants --test redis_scripts_mutants
+	@set -e; for file in $(MUTANTS); do $(CARGO_TEST) --package tidegate-$${file%%/*} --features mutants --test $${file##*/}; done
 
 test-python: setup ## Run the Python tests
 	$(SAY) 'Python tests'

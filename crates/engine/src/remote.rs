@@ -94,13 +94,13 @@ struct Guard {
 
 impl Guard {
     fn record(&self, now: Ticks, token: Token, reply: Result<Ticks, &StoreError>) {
-        self.breaker.record(now, token, outcome(reply));
-        match reply {
-            Ok(_) => self.answered_at.store(now, Ordering::Relaxed),
-            Err(error) => {
-                self.failed_at.store(now, Ordering::Relaxed);
-                *self.last_error.lock() = Some(error.clone());
-            }
+        let outcome = outcome(reply);
+        self.breaker.record(now, token, outcome);
+        // Who complains of one value has answered.
+        let heard_at = if outcome == Outcome::Failed { &self.failed_at } else { &self.answered_at };
+        heard_at.store(now, Ordering::Relaxed);
+        if let Err(error) = reply {
+            *self.last_error.lock() = Some(error.clone());
         }
     }
 
@@ -219,7 +219,7 @@ impl Parts {
     }
 }
 
-/// Every method takes at most the budget.
+/// Every method but `clear`, which is not for decisions, takes at most the budget.
 impl Store for Remote {
     fn now(&self) -> Ticks {
         self.parts().store.now()
