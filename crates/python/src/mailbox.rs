@@ -19,7 +19,8 @@ use tidegate_store::redis::io::{Io, Job};
 use crate::decision::Decision;
 use crate::errors::usage;
 
-/// So many questions leave at once, also if the loop has more to ask: the server works on them while the loop goes on.
+/// So many questions leave at once, also if the loop has more to ask: the server works on them while the loop goes on. With 64 tasks on two cores 16
+/// made 46,000 to 65,000 checks a second, 32 51,000 to 55,000, and all together, with client and server taking turns, 33,000 to 45,000.
 const TOGETHER: usize = 16;
 
 /// Where one event loop finds the decisions that it waits for.
