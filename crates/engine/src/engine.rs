@@ -15,6 +15,7 @@ pub use usage::UsageError;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use smallvec::SmallVec;
@@ -48,6 +49,8 @@ pub struct CheckOptions {
     pub lease: Option<u128>,
     /// The longest delay of a leaky bucket that is of use: a later start is denied instead of charged.
     pub max_delay: Option<Ticks>,
+    /// How long the caller waits for a shared store at most, if that is less than the budget.
+    pub patience: Option<Duration>,
 }
 
 /// Decides by quotas or rules, on a store.

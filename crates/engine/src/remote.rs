@@ -30,7 +30,7 @@ use tidegate_core::decision::Verdict;
 use tidegate_core::meter::{Meter, MeterError, Refund};
 use tidegate_core::quota::Quota;
 use tidegate_core::time::{Calendar, Tick, Ticks};
-use tidegate_store::redis::io;
+use tidegate_store::redis::io::{self, Io};
 use tidegate_store::redis::script::{Op, Reply};
 use tidegate_store::redis::store::RedisStore;
 use tidegate_store::redis::topology::ShardId;
@@ -120,6 +120,22 @@ fn outcome(reply: Result<Ticks, &StoreError>) -> Outcome {
     }
 }
 
+/// How long a call may take.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Time {
+    /// What a rule says instead of the budget of all.
+    pub(crate) budget: Option<Duration>,
+    /// How long its caller waits at most.
+    pub(crate) patience: Option<Duration>,
+}
+
+impl Time {
+    fn within(self, budget: Duration) -> Duration {
+        let budget = self.budget.unwrap_or(budget);
+        self.patience.map_or(budget, |patience| patience.min(budget))
+    }
+}
+
 impl Remote {
     /// A way to the store at this address. It need not be there yet.
     pub fn open(options: RemoteOptions) -> Arc<Self> {
@@ -128,11 +144,16 @@ impl Remote {
     }
 
     /// Makes up a call, unless its outcome is known without one. Nothing borrows the charges afterwards.
-    pub(crate) fn prepare(&self, op: Op, charges: &[Charge<'_>], budget: Option<Duration>) -> Prepared {
+    pub(crate) fn prepare(&self, op: Op, charges: &[Charge<'_>], time: Time) -> Prepared {
         if charges.is_empty() {
             return Prepared::Known(Ok(Verdict::default()));
         }
-        Arc::clone(&self.parts()).prepare(op, charges, budget.unwrap_or(self.options.budget))
+        Arc::clone(&self.parts()).prepare(op, charges, time.within(self.options.budget))
+    }
+
+    /// The thread that talks to the store.
+    pub fn io(&self) -> Io {
+        self.parts().store.io().clone()
     }
 
     /// How the store is doing.
@@ -160,10 +181,16 @@ impl Remote {
 
     /// Waits for the answer to a call, as long as the budget lasts.
     fn call(&self, op: Op, charges: &[Charge<'_>]) -> Result<Verdict, StoreError> {
-        match self.prepare(op, charges, None) {
+        match self.prepare(op, charges, Time::default()) {
             Prepared::Known(outcome) => outcome,
             Prepared::Ready(ready) => ready.verdict(),
         }
+    }
+
+    /// Gives back, waited for by a task.
+    pub(crate) async fn refund_in_task(&self, charge: &Charge<'_>, refund: Refund) -> Result<(), StoreError> {
+        let ready = Arc::clone(&self.parts()).prepare_return(Some(Op::Refund(refund)), charge)?;
+        ready.reply().await.map(drop)
     }
 
     /// The same for calls that are answered by yes or no. `None` forgets the counter.

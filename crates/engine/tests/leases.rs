@@ -42,7 +42,7 @@ fn a_lease_is_renewed_until_it_is_lost() {
 #[test]
 fn a_caller_that_did_not_hear_the_answer_asks_again_with_its_own_id() {
     let limiter = Limiter::new("1 concurrent");
-    let options = CheckOptions { lease: Some(7), max_delay: None };
+    let options = CheckOptions { lease: Some(7), ..CheckOptions::default() };
     for _ in 0..3 {
         let decision = limiter.engine.check(b"a", 1, options).expect("a call that makes sense");
         assert_eq!(decision.lease(), Some(7));
@@ -108,7 +108,7 @@ fn a_start_that_comes_too_late_is_denied_and_not_charged() {
     let limiter = Limiter::new("1/second queue 10s");
     (0..4).for_each(|_| assert!(limiter.allows("a", 1)));
     let within = |max_delay| {
-        let options = CheckOptions { lease: None, max_delay: Some(max_delay) };
+        let options = CheckOptions { max_delay: Some(max_delay), ..CheckOptions::default() };
         limiter.engine.check(b"a", 1, options).expect("a call that makes sense")
     };
     let late = within(3 * SECOND);

@@ -33,7 +33,7 @@ impl Subject for Player {
         let answer = |decision: &Decision| Some(Answer::Decision(vectors::Decision::from(decision.verdict())));
         match &row.action {
             Action::Check => {
-                let options = CheckOptions { lease: row.lease, max_delay: None };
+                let options = CheckOptions { lease: row.lease, ..CheckOptions::default() };
                 let decision = engine.check(key, row.cost, options).expect("a call that makes sense");
                 let answer = answer(&decision);
                 self.decisions.insert(number, decision);

@@ -45,7 +45,7 @@ impl Engine {
     ) -> PyResult<Decision> {
         let lease = lease.map(lease_id).transpose()?;
         let max_delay = max_delay.map(crate::convert::delay).transpose()?;
-        let options = rust::CheckOptions { lease, max_delay };
+        let options = rust::CheckOptions { lease, max_delay, patience: None };
         if self.handle.is_shared() {
             let begun = self.begin(Origin::Check, key, cost, options)?;
             return Ok(handle::wait(key.py(), begun));
@@ -66,7 +66,7 @@ impl Engine {
     ) -> PyResult<Py<PyAny>> {
         let lease = lease.map(lease_id).transpose()?;
         let max_delay = max_delay.map(crate::convert::delay).transpose()?;
-        let begun = self.begin(config::origin(name)?, key, cost, rust::CheckOptions { lease, max_delay })?;
+        let begun = self.begin(config::origin(name)?, key, cost, rust::CheckOptions { lease, max_delay, patience: None })?;
         handle::post(key.py(), begun, mailbox.get())
     }
 

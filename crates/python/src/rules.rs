@@ -55,7 +55,7 @@ impl RuleEngine {
     ) -> PyResult<Decision> {
         let lease = lease.map(crate::convert::lease).transpose()?;
         let max_delay = max_delay.map(crate::convert::delay).transpose()?;
-        let options = rust::CheckOptions { lease, max_delay };
+        let options = rust::CheckOptions { lease, max_delay, patience: None };
         if self.handle.is_shared() {
             let begun = self.begin(Origin::Check, attributes, cost, options)?;
             return Ok(handle::wait(attributes.py(), begun));
@@ -76,7 +76,8 @@ impl RuleEngine {
     ) -> PyResult<Py<PyAny>> {
         let lease = lease.map(crate::convert::lease).transpose()?;
         let max_delay = max_delay.map(crate::convert::delay).transpose()?;
-        let begun = self.begin(config::origin(name)?, attributes, cost, rust::CheckOptions { lease, max_delay })?;
+        let begun =
+            self.begin(config::origin(name)?, attributes, cost, rust::CheckOptions { lease, max_delay, patience: None })?;
         handle::post(attributes.py(), begun, mailbox.get())
     }
 

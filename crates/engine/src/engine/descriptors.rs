@@ -5,6 +5,12 @@
 
 mod charge;
 mod matched;
+mod teller;
+
+use std::future::Future;
+use std::pin::pin;
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
 
 use smallvec::SmallVec;
 use tidegate_core::decision::Verdict;
@@ -15,6 +21,7 @@ use tidegate_core::time::Ticks;
 use tidegate_store::store::{Part, Place, StoreError};
 
 use self::matched::{Limited, Matched};
+use self::teller::Teller;
 use super::usage::DESCRIPTORS_MAX;
 use super::{Engine, OnStoreError, UsageError};
 use crate::decision::Origin;
@@ -69,11 +76,31 @@ pub struct DescriptorsDecision {
 }
 
 impl Engine {
-    /// Counts the descriptors of a request, and says which of them are over their limit.
+    /// Counts the descriptors of a request, and says which of them are over their limit. Waits on this thread.
     ///
     /// # Errors
     /// See [`UsageError`]; then nothing was counted.
     pub fn check_descriptors(&self, request: &DescriptorsRequest<'_>) -> Result<DescriptorsDecision, UsageError> {
+        let decided = self.decide_descriptors(request, None);
+        match &self.remote {
+            Some(remote) => remote.io().handle().block_on(decided),
+            // The memory store never waits.
+            None => match pin!(decided).poll(&mut Context::from_waker(Waker::noop())) {
+                Poll::Ready(decision) => decision,
+                Poll::Pending => unreachable!("nothing was waited for"),
+            },
+        }
+    }
+
+    /// The same, waited for by a task, which is patient no longer than it says.
+    ///
+    /// # Errors
+    /// See [`check_descriptors`](Self::check_descriptors).
+    pub async fn decide_descriptors(
+        &self,
+        request: &DescriptorsRequest<'_>,
+        patience: Option<Duration>,
+    ) -> Result<DescriptorsDecision, UsageError> {
         match request.descriptors.len() {
             _ if request.domain.is_empty() => return Err(UsageError::EmptyDomain),
             0 => return Err(UsageError::NoDescriptors),
@@ -87,7 +114,7 @@ impl Engine {
             None => (vec![Status::default(); request.descriptors.len()], None),
             Some(domain) => {
                 let matched = matched::find(self, &plan, rules, domain, request)?;
-                match self.count(domain, &matched, request.modes) {
+                match self.count(domain, &matched, request.modes, patience).await {
                     Ok(statuses) => (statuses, None),
                     Err(error) => (self.by_policy(&matched, &error), Some(error)),
                 }
@@ -100,10 +127,17 @@ impl Engine {
         Ok(DescriptorsDecision { answer, is_domain_known: domain.is_some(), degraded, generation: plan.generation() })
     }
 
-    fn count(&self, domain: &Domain, matched: &[Matched<'_>], modes: Modes) -> Result<Vec<Status>, StoreError> {
-        charge::give_back(&*self.store, matched)?;
+    async fn count(
+        &self,
+        domain: &Domain,
+        matched: &[Matched<'_>],
+        modes: Modes,
+        patience: Option<Duration>,
+    ) -> Result<Vec<Status>, StoreError> {
+        let teller = Teller { engine: self, patience };
+        charge::give_back(&teller, matched).await?;
         let now = self.store.now();
-        let (counts, taken) = charge::charge_all(&*self.store, domain.is_atomic, matched)?;
+        let (counts, taken) = charge::charge_all(&teller, domain.is_atomic, matched).await?;
         let statuses = |counts: &[charge::Counted]| -> Vec<Status> {
             let status = |(matched, counted): (&Matched<'_>, &charge::Counted)| match matched {
                 Matched::Nothing => Status::default(),
@@ -116,7 +150,7 @@ impl Engine {
         // Several descriptors that deny only together cannot be asked before the others are charged.
         let is_denied = Answer::new(told.clone(), modes).overall == Code::OverLimit;
         if domain.is_atomic && is_denied && !taken.is_empty() {
-            return Ok(statuses(&charge::undo(&*self.store, taken, counts)?));
+            return Ok(statuses(&charge::undo(&teller, taken, counts).await?));
         }
         Ok(told)
     }

@@ -13,7 +13,7 @@ use tidegate_store::store::Charge;
 
 use super::{CheckOptions, Engine, Facts, UsageError, charges, random_id, request};
 use crate::decision::{Asked, Decision, Origin, Question};
-use crate::remote::{Prepared, Ready};
+use crate::remote::{Prepared, Ready, Time};
 
 /// A question that was put, or is about to be: one of the two methods gets its decision.
 #[derive(Debug)]
@@ -45,7 +45,7 @@ impl Engine {
         let lends = origin == Origin::Check && plan.lease_ttl_ns().is_some();
         let lease = lends.then(|| options.lease.unwrap_or_else(random_id));
         let question = Question { plan, origin, asked: Asked::Key(key), cost, resets, lease };
-        Ok(self.put(question, options.max_delay.unwrap_or(Ticks::MAX)))
+        Ok(self.put(question, options))
     }
 
     /// Begins to check, to peek or to debit a request.
@@ -66,17 +66,18 @@ impl Engine {
         let lease = lends.then(|| options.lease.unwrap_or_else(random_id));
         let cost = request::total(&requested, cost);
         let question = Question { plan, origin, asked: Asked::Request(requested), cost, resets, lease };
-        Ok(self.put(question, options.max_delay.unwrap_or(Ticks::MAX)))
+        Ok(self.put(question, options))
     }
 
-    fn put(self: &Arc<Self>, question: Question, max_delay: Ticks) -> Begun {
+    fn put(self: &Arc<Self>, question: Question, options: CheckOptions) -> Begun {
+        let max_delay = options.max_delay.unwrap_or(Ticks::MAX);
         let op = match question.origin {
             Origin::Check => Op::Check,
             Origin::Peek => Op::Peek,
             Origin::Debit => Op::Debit,
         };
         let prepared = with_charges(&question, max_delay, |charges| match &self.remote {
-            Some(remote) => remote.prepare(op, charges, budget(&question)),
+            Some(remote) => remote.prepare(op, charges, Time { budget: budget(&question), patience: options.patience }),
             None if charges.is_empty() => Prepared::Known(Ok(Verdict::default())),
             None => Prepared::Known(match question.origin {
                 Origin::Check => self.store.check(charges),
@@ -99,6 +100,17 @@ fn budget(question: &Question) -> Option<Duration> {
 }
 
 impl Begun {
+    /// The decision, waited for by this task if need be. If it is given up, the store's answer is still taken in.
+    pub async fn decide(self) -> Decision {
+        match self {
+            Self::Decided(decision) => decision,
+            Self::Pending(Pending { engine, question, ready }) => {
+                let outcome = ready.ask().await;
+                engine.answer(question, outcome)
+            }
+        }
+    }
+
     /// The decision, waited for on this thread if need be.
     pub fn wait(self) -> Decision {
         match self {

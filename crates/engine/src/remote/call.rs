@@ -275,6 +275,27 @@ impl Ready {
         self.parts.store.io()
     }
 
+    /// Sends it and waits, in a task. Whoever waits may give up at any time: the answer is taken in all the same.
+    pub(crate) async fn ask(self) -> Result<Verdict, StoreError> {
+        self.reply().await.and_then(verdict)
+    }
+
+    /// The same for every kind of answer.
+    pub(crate) async fn reply(self) -> Result<Reply, StoreError> {
+        let Self { parts, call, answer, budget } = self;
+        let mut asked = Asked { parts, call: Some((call, answer)) };
+        let Some((call, answer)) = &mut asked.call else { return Err(StoreError::Timeout) };
+        match timeout(before(budget), answer).await {
+            Ok(reply) => {
+                asked.parts.take_in_time(call, &reply);
+                call.watch.tell(monotonic_ns(), reply.as_ref().map(drop));
+                asked.call = None;
+                reply
+            }
+            Err(_) => Err(StoreError::Timeout),
+        }
+    }
+
     /// A job that sends it, and calls `deliver` with the answer or, when the budget is over, with the news that there is none.
     pub(crate) fn job(self, deliver: impl FnOnce(Result<Verdict, StoreError>) + Send + 'static) -> Job {
         let Self { parts, call, mut answer, budget } = self;
@@ -290,6 +311,25 @@ impl Ready {
             let reply = answer.await;
             parts.take_in_late(&call, &reply);
         })
+    }
+}
+
+/// A call that somebody waits for. If that ends before the answer comes, the store's thread waits instead.
+struct Asked {
+    parts: Arc<Parts>,
+    call: Option<(Call, Answer)>,
+}
+
+impl Drop for Asked {
+    fn drop(&mut self) {
+        let Some((call, answer)) = self.call.take() else { return };
+        call.watch.tell(monotonic_ns(), Err(&StoreError::Timeout));
+        self.parts.store.topology().suspect();
+        let parts = Arc::clone(&self.parts);
+        self.parts.store.io().run(Box::pin(async move {
+            let reply = answer.await;
+            parts.take_in_late(&call, &reply);
+        }));
     }
 }
 

@@ -7,9 +7,10 @@ use tidegate_core::descriptors::answer::Count;
 use tidegate_core::meter::Ask;
 use tidegate_core::quota::UNITS_MAX;
 use tidegate_core::time::{Tick, Ticks};
-use tidegate_store::store::{Charge, Place, Store, StoreError};
+use tidegate_store::store::{Charge, Place, StoreError};
 
 use super::matched::{Limited, Matched};
+use super::teller::Teller;
 use super::whole_seconds;
 
 /// What the store said to the quotas of one descriptor, in their order.
@@ -66,7 +67,7 @@ impl Counted {
 }
 
 /// Gives hits back to the windows of now, of which there is never less than nothing in use.
-pub(super) fn give_back(store: &dyn Store, matched: &[Matched<'_>]) -> Result<(), StoreError> {
+pub(super) async fn give_back(teller: &Teller<'_>, matched: &[Matched<'_>]) -> Result<(), StoreError> {
     for limited in matched.iter().filter_map(limited).filter(|limited| limited.credit > 0) {
         for window in limited.windows() {
             let charge = Charge {
@@ -78,10 +79,11 @@ pub(super) fn give_back(store: &dyn Store, matched: &[Matched<'_>]) -> Result<()
                 until: None,
                 part: limited.part,
             };
-            if let Some(end) = window.end(store.now(), store.tick()) {
+            let tick = teller.store().tick();
+            if let Some(end) = window.end(teller.store().now(), tick) {
                 // Receipts are in the ticks of their meters.
-                let id = end * store.tick().nanos() / window.meter.tick().nanos();
-                store.refund(&charge, Refund { receipt: Receipt::Window { id }, cost: limited.credit })?;
+                let id = end * tick.nanos() / window.meter.tick().nanos();
+                teller.refund(&charge, Refund { receipt: Receipt::Window { id }, cost: limited.credit }).await?;
             }
         }
     }
@@ -89,8 +91,8 @@ pub(super) fn give_back(store: &dyn Store, matched: &[Matched<'_>]) -> Result<()
 }
 
 /// Charges all descriptors, usually in one call.
-pub(super) fn charge_all<'a>(
-    store: &dyn Store,
+pub(super) async fn charge_all<'a>(
+    teller: &Teller<'_>,
     is_atomic: bool,
     matched: &'a [Matched<'a>],
 ) -> Result<(Vec<Counted>, Vec<Taken<'a>>), StoreError> {
@@ -98,7 +100,7 @@ pub(super) fn charge_all<'a>(
     let mut taken = Vec::new();
     for batch in batches(matched, is_atomic) {
         let charges: SmallVec<[Charge<'_>; 4]> = batch.iter().map(|asked| asked.charge).collect();
-        let verdict = store.check(&charges)?;
+        let verdict = teller.check(&charges).await?;
         for status in verdict.statuses() {
             let Asked { charge, descriptors } = &batch[usize::from(status.quota)];
             for &descriptor in descriptors {
@@ -113,9 +115,13 @@ pub(super) fn charge_all<'a>(
 }
 
 /// Gives everything back that a request took which is denied.
-pub(super) fn undo(store: &dyn Store, taken: Vec<Taken<'_>>, mut counted: Vec<Counted>) -> Result<Vec<Counted>, StoreError> {
+pub(super) async fn undo(
+    teller: &Teller<'_>,
+    taken: Vec<Taken<'_>>,
+    mut counted: Vec<Counted>,
+) -> Result<Vec<Counted>, StoreError> {
     for Taken { charge, receipt, descriptors } in taken {
-        store.refund(&charge, Refund { receipt, cost: charge.ask.cost })?;
+        teller.refund(&charge, Refund { receipt, cost: charge.ask.cost }).await?;
         for descriptor in descriptors {
             counted[descriptor].undone = charge.ask.cost;
         }

@@ -1,0 +1,84 @@
+//! The one body type of all responses.
+
+use std::convert::Infallible;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use http::HeaderMap;
+use http_body::{Frame, SizeHint};
+use tokio::sync::mpsc::Receiver;
+
+/// A body: nothing, some bytes, or messages that come one by one; trailers at the end if the protocol has them.
+#[derive(Debug)]
+pub struct Body {
+    content: Content,
+    trailers: Option<Box<HeaderMap>>,
+}
+
+#[derive(Debug)]
+enum Content {
+    Done,
+    Bytes(Bytes),
+    Stream(Receiver<Bytes>),
+}
+
+impl Body {
+    /// Nothing.
+    pub fn empty() -> Self {
+        Self { content: Content::Done, trailers: None }
+    }
+
+    /// Some bytes.
+    pub fn full(bytes: impl Into<Bytes>) -> Self {
+        Self { content: Content::Bytes(bytes.into()), trailers: None }
+    }
+
+    /// Bytes that come one by one, until the sender is dropped.
+    pub fn stream(bytes: Receiver<Bytes>) -> Self {
+        Self { content: Content::Stream(bytes), trailers: None }
+    }
+
+    /// The same body, followed by trailers.
+    #[must_use]
+    pub fn with_trailers(mut self, trailers: HeaderMap) -> Self {
+        self.trailers = Some(Box::new(trailers));
+        self
+    }
+}
+
+impl http_body::Body for Body {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        let bytes = match &mut self.content {
+            Content::Done => None,
+            Content::Stream(stream) => std::task::ready!(stream.poll_recv(context)),
+            Content::Bytes(bytes) => {
+                let bytes = std::mem::take(bytes);
+                self.content = Content::Done;
+                Some(bytes)
+            }
+        };
+        Poll::Ready(match bytes {
+            Some(bytes) => Some(Ok(Frame::data(bytes))),
+            None => {
+                self.content = Content::Done;
+                self.trailers.take().map(|trailers| Ok(Frame::trailers(*trailers)))
+            }
+        })
+    }
+
+    fn is_end_stream(&self) -> bool {
+        matches!(self.content, Content::Done) && self.trailers.is_none()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match &self.content {
+            Content::Done => SizeHint::with_exact(0),
+            Content::Bytes(bytes) => SizeHint::with_exact(bytes.len() as u64),
+            Content::Stream(_) => SizeHint::default(),
+        }
+    }
+}

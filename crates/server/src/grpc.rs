@@ -1,0 +1,14 @@
+//! The service that Envoy asks, and what goes with it.
+
+use std::sync::Arc;
+
+use http::{Request, Response};
+use hyper::body::Incoming;
+
+use crate::app::{App, Peer};
+use crate::body::Body;
+
+/// Answers a request on the port of gRPC.
+pub async fn serve(_app: Arc<App>, _peer: Peer, _request: Request<Incoming>) -> Response<Body> {
+    Response::new(Body::empty())
+}

@@ -1,0 +1,23 @@
+//! Protocols over an engine.
+//!
+//! | module | holds |
+//! | --- | --- |
+//! | [`app`] | [`App`](app::App): what all handlers share |
+//! | [`settings`] | how the service is set up, as Python hands it over |
+//! | [`server`] | [`Server`](server::Server): listens, serves, drains, stops |
+//! | [`body`] | the one body type of all responses |
+//! | [`grpc`] | `ShouldRateLimit`, health, reflection |
+//! | [`http`] | checks as JSON, forward-auth, health, metrics |
+//! | [`metrics`] | counters and histograms, and the page that Prometheus reads |
+//! | [`top`] | the keys that are denied most |
+//!
+//! No Python runs on the path of a request, and no framework: hyper hands a request to one of two functions, which look at its path.
+
+pub mod app;
+pub mod body;
+pub mod grpc;
+pub mod http;
+pub mod metrics;
+pub mod server;
+pub mod settings;
+pub mod top;

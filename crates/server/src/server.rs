@@ -1,0 +1,1 @@
+//! Listens, serves, drains, stops.
