@@ -497,7 +497,7 @@ class Server:
         """Where it listens, by the names of the ports: `http`, `grpc`. Those that are off are missing."""
     def drain(self, grace: float, limit: float) -> int:
         """
-        Turns readiness off, serves on for `grace` seconds, then takes no more connections, waits up to `limit` seconds for requests that run.
+        Turns readiness off, serves on for `grace` seconds, takes no more connections, waits up to `limit` seconds for requests that run.
 
         Returns:
             How many connections were cut.

@@ -92,7 +92,7 @@ def load(
     reading.read_flags(flags or {})
     values = {key: reading.given[key].value if key in reading.given else setting.default for key, setting in TABLE.items()}
     origins = {key: given.where for key, given in reading.given.items()}
-    checking = _Checking(values, origins, reading.problems)
+    checking = _Checking(values, origins, reading)
     checking.check()
     if reading.problems:
         raise SettingsError(reading.problems)
@@ -106,16 +106,17 @@ class _Checking:
     Args:
         values: The values; secrets from files are put among them.
         origins: Who gave them.
-        problems: Where problems are noted.
+        reading: What was wrong so far, and where problems are noted.
     """
 
-    def __init__(self, values: dict[str, Any], origins: Mapping[str, str], problems: list[SettingProblem]) -> None:
+    def __init__(self, values: dict[str, Any], origins: Mapping[str, str], reading: Reading) -> None:
         self.values = values
         self.origins = origins
-        self.problems = problems
+        self.problems = reading.problems
+        self.is_whole = reading.is_whole
 
     def check(self) -> None:
-        if self.values["rules"] is None and not self._is_said("rules"):
+        if self.values["rules"] is None and self.is_whole and not self._is_said("rules"):
             hint = "name a file or a directory: --rules rules.yaml, TIDEGATE_RULES, or `rules:` in the file of settings"
             self._add("rules", "missing-key", "there are no rules", hint)
         self._check_ports()

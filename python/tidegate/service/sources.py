@@ -45,9 +45,12 @@ class Given:
 class Reading:
     """
     Everything that was read, and what was wrong with it.
+
+    `is_whole` says whether the file could be made sense of: if not, nobody knows what it says.
     """
 
     def __init__(self) -> None:
+        self.is_whole = True
         self.given: dict[str, Given] = {}
         self.problems: list[SettingProblem] = []
         self.warnings: list[str] = []
@@ -65,10 +68,11 @@ class Reading:
             if text is not None and not _is_empty(text):
                 document = Document(str(path), path, text, report)
                 compose(document)
+                self.is_whole = isinstance(document.root, Branch)
                 if document.root is not None:
                     self._branch(document, document.root, "")
         except TooManyProblems:
-            pass
+            self.is_whole = False
         self.problems += map(SettingProblem.in_file, report.problems)
 
     def read_environment(self, environment: Mapping[str, str]) -> None:
