@@ -22,7 +22,7 @@ SAY := @printf '\n==> %s\n'
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup build test test-rust test-python lint fmt bench docs fuzz mutants requirements clean
+.PHONY: help setup build test test-rust test-python lint fmt serve bench docs fuzz mutants requirements clean
 
 help: ## List the commands
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | awk -F '\t' '{ printf "  make %-14s %s\n", $$1, $$2 }'
@@ -61,6 +61,9 @@ fmt: setup ## Format the code and apply safe fixes
 	cargo fmt
 	$(BIN)/ruff check --fix --quiet || true
 	$(BIN)/ruff format --quiet
+
+serve: setup ## Serve the example rules from memory; prints addresses and a curl to try. SERVE="--workers 1" adds options
+	@exec $(BIN)/tidegate serve --config examples/service/tidegate.yaml $(SERVE)
 
 bench: $(VENV)/.bench ## Measure speed and size against other libraries
 	$(BIN)/python benchmarks/run.py
