@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Deserializer};
 use tidegate_core::rules::address::Network;
+use tidegate_engine::headers::{self, Profile};
 
 /// Everything.
 #[derive(Debug, Clone, Deserialize)]
@@ -120,6 +121,19 @@ pub struct Headers {
     pub retry_after: bool,
     /// `X-RateLimit-Limit`, `-Remaining` and `-Reset`.
     pub x_ratelimit: XRateLimit,
+}
+
+impl Headers {
+    /// The same for the engine.
+    pub fn profile(self) -> Profile {
+        let x_ratelimit = match self.x_ratelimit {
+            XRateLimit::Off => headers::XRateLimit::Off,
+            XRateLimit::Epoch => headers::XRateLimit::Epoch,
+            XRateLimit::Delta => headers::XRateLimit::Delta,
+            XRateLimit::Draft03 => headers::XRateLimit::Draft03,
+        };
+        Profile { standard: self.standard, retry_after: self.retry_after, x_ratelimit }
+    }
 }
 
 /// The forms of `X-RateLimit-*`.

@@ -21,7 +21,7 @@ const WAY_BACK: Duration = Duration::from_millis(1);
 pub(super) fn patience(headers: &HeaderMap) -> Result<Option<Duration>, Failure> {
     let Some(text) = headers.get(TIMEOUT) else { return Ok(None) };
     let timeout = timeout(text.as_bytes()).ok_or_else(|| Failure::invalid("grpc-timeout is no number with a unit, such as 20m"))?;
-    Ok(Some(timeout - WAY_BACK.min(timeout / 4)))
+    Ok(Some(timeout.saturating_sub(WAY_BACK.min(timeout / 4))))
 }
 
 fn timeout(text: &[u8]) -> Option<Duration> {
@@ -31,8 +31,8 @@ fn timeout(text: &[u8]) -> Option<Duration> {
     }
     let number: u64 = str::from_utf8(digits).ok()?.parse().ok()?;
     Some(match unit {
-        b'H' => Duration::from_secs(number * 60 * 60),
-        b'M' => Duration::from_secs(number * 60),
+        b'H' => Duration::from_hours(number),
+        b'M' => Duration::from_mins(number),
         b'S' => Duration::from_secs(number),
         b'm' => Duration::from_millis(number),
         b'u' => Duration::from_micros(number),
@@ -60,7 +60,7 @@ mod tests {
         assert_eq!(seen("0S"), Ok(Some(Duration::ZERO)));
         assert_eq!(seen("1S"), Ok(Some(Duration::from_millis(999))));
         assert_eq!(seen("1M"), Ok(Some(Duration::from_millis(59_999))));
-        assert_eq!(seen("99999999H"), Ok(Some(Duration::from_secs(99_999_999 * 3_600) - WAY_BACK)));
+        assert_eq!(seen("99999999H"), Ok(Some(Duration::from_hours(99_999_999).saturating_sub(WAY_BACK))));
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! The messages, compiled from `crates/server/proto`.
 
-#![allow(missing_docs, clippy::pedantic, reason = "generated from files that have their comments")]
+#![allow(missing_docs, unreachable_pub, dead_code, clippy::all, clippy::pedantic, reason = "generated from files that have their comments")]
 
 mod generated {
     include!(concat!(env!("OUT_DIR"), "/proto.rs"));

@@ -5,7 +5,6 @@ use std::pin::Pin;
 
 use bytes::{BufMut, Bytes, BytesMut};
 use http::{HeaderMap, HeaderValue, Response};
-use http_body::Body as _;
 use prost::Message;
 
 use super::failure::{Code, Failure, STATUS};

@@ -6,6 +6,7 @@ use std::time::Duration;
 use smallvec::SmallVec;
 use tidegate_core::descriptors::answer::Modes;
 use tidegate_engine::engine::{DescriptorAsk, DescriptorsRequest};
+use tidegate_store::store::StoreError;
 
 use super::super::failure::Failure;
 use super::super::question::Question;
@@ -30,6 +31,6 @@ pub(super) async fn decide(
     };
     let decision = app.engine.decide_descriptors(&request, patience).await?;
     watch.described(app, &request, &decision);
-    let degraded = decision.degraded.as_ref().map(|error| error.kind());
+    let degraded = decision.degraded.as_ref().map(StoreError::kind);
     Ok(Decided { answer: decision.answer, degraded, decisions: SmallVec::new() })
 }

@@ -5,7 +5,6 @@ use std::collections::BTreeMap;
 use prost_types::value::Kind;
 use prost_types::{ListValue, Struct, Value};
 use tidegate_core::descriptors::Entry;
-use tidegate_core::descriptors::answer::Status;
 use tidegate_engine::decision::Decision;
 use tidegate_engine::engine::DescriptorAsk;
 

@@ -4,7 +4,6 @@ mod facts;
 mod status;
 
 use std::future::{Future, poll_fn};
-use std::pin::Pin;
 use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
@@ -14,6 +13,7 @@ use tidegate_core::descriptors::answer::{Answer, Modes, Status};
 use tidegate_core::quota::UNITS_MAX;
 use tidegate_engine::decision::{Decision, Origin};
 use tidegate_engine::engine::{Begun, CheckOptions, DescriptorAsk, UsageError};
+use tidegate_store::store::StoreError;
 
 use self::facts::Entries;
 use super::super::failure::Failure;
@@ -55,7 +55,7 @@ pub(super) async fn decide(
         }
     }
     let statuses = decisions.iter().map(|decision| decision.as_ref().map_or_else(Status::default, status::of)).collect();
-    let degraded = decisions.iter().flatten().find_map(|decision| decision.degraded()).map(|error| error.kind());
+    let degraded = decisions.iter().flatten().find_map(|decision| decision.degraded()).map(StoreError::kind);
     Ok(Decided { answer: Answer::new(statuses, modes), degraded, decisions })
 }
 
@@ -88,49 +88,28 @@ fn begin(app: &Arc<App>, question: &Question<'_>, ask: &DescriptorAsk<'_>, optio
 
 /// Waits for all decisions at the same time.
 async fn all(begun: SmallVec<[Option<Begun>; 1]>) -> SmallVec<[Option<Decision>; 1]> {
-    if begun.len() == 1 {
-        let mut decisions = SmallVec::new();
-        for begun in begun {
-            decisions.push(match begun {
-                Some(begun) => Some(begun.decide().await),
-                None => None,
-            });
-        }
-        return decisions;
-    }
-    let mut waiting: Vec<Waiting> = begun.into_iter().map(Waiting::new).collect();
-    poll_fn(|context| {
-        let mut is_done = true;
-        for one in &mut waiting {
-            if let Waiting::Pending(pending) = one {
-                match pending.as_mut().poll(context) {
-                    Poll::Ready(decision) => *one = Waiting::Done(Some(decision)),
-                    Poll::Pending => is_done = false,
-                }
+    let mut decisions = SmallVec::new();
+    let mut waiting = Vec::new();
+    for (index, begun) in begun.into_iter().enumerate() {
+        decisions.push(match begun {
+            None => None,
+            Some(Begun::Decided(decision)) => Some(decision),
+            Some(pending) => {
+                waiting.push((index, Box::pin(pending.decide())));
+                None
             }
-        }
-        if is_done { Poll::Ready(()) } else { Poll::Pending }
+        });
+    }
+    poll_fn(|context| {
+        waiting.retain_mut(|(index, pending)| match pending.as_mut().poll(context) {
+            Poll::Ready(decision) => {
+                decisions[*index] = Some(decision);
+                false
+            }
+            Poll::Pending => true,
+        });
+        if waiting.is_empty() { Poll::Ready(()) } else { Poll::Pending }
     })
     .await;
-    let decision = |one| match one {
-        Waiting::Done(decision) => decision,
-        Waiting::Pending(_) => unreachable!("all were waited for"),
-    };
-    waiting.into_iter().map(decision).collect()
-}
-
-/// One of several decisions.
-enum Waiting {
-    Done(Option<Decision>),
-    Pending(Pin<Box<dyn Future<Output = Decision> + Send>>),
-}
-
-impl Waiting {
-    fn new(begun: Option<Begun>) -> Self {
-        match begun {
-            None => Self::Done(None),
-            Some(Begun::Decided(decision)) => Self::Done(Some(decision)),
-            Some(begun) => Self::Pending(Box::pin(begun.decide())),
-        }
-    }
+    decisions
 }

@@ -40,8 +40,8 @@ impl Catalogue {
             for message in &file.message_type {
                 catalogue.add_message(number, package, message);
             }
-            for name in file.enum_type.iter().map(|defined| defined.name()) {
-                catalogue.by_symbol.insert(join(package, name), number);
+            for defined in &file.enum_type {
+                catalogue.by_symbol.insert(join(package, defined.name()), number);
             }
             for service in &file.service {
                 let name = join(package, service.name());
