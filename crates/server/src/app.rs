@@ -11,6 +11,7 @@ use tidegate_engine::engine::Engine;
 use crate::metrics::Metrics;
 use crate::settings::Settings;
 use crate::top::Top;
+use crate::trace::Tracer;
 
 /// What all handlers share.
 #[derive(Debug)]
@@ -23,6 +24,8 @@ pub struct App {
     pub metrics: Metrics,
     /// Who is denied most.
     pub top: Top,
+    /// Who sends traces, if they go anywhere.
+    pub tracer: Option<Tracer>,
     /// When the service began.
     pub started: Instant,
     is_draining: AtomicBool,
@@ -41,7 +44,8 @@ impl App {
     pub fn new(engine: Arc<Engine>, settings: Settings) -> Self {
         Self {
             metrics: Metrics::new(&settings),
-            top: Top::new(settings.top_size),
+            top: Top::new(settings.top_size, settings.top_keys),
+            tracer: settings.otlp.as_ref().map(Tracer::start),
             engine,
             settings,
             started: Instant::now(),
