@@ -150,6 +150,19 @@ pub enum XRateLimit {
     Draft03,
 }
 
+impl Headers {
+    /// The same, as the engine has it.
+    pub fn profile(self) -> Profile {
+        let x_ratelimit = match self.x_ratelimit {
+            XRateLimit::Off => headers::XRateLimit::Off,
+            XRateLimit::Epoch => headers::XRateLimit::Epoch,
+            XRateLimit::Delta => headers::XRateLimit::Delta,
+            XRateLimit::Draft03 => headers::XRateLimit::Draft03,
+        };
+        Profile { standard: self.standard, retry_after: self.retry_after, x_ratelimit }
+    }
+}
+
 /// How descriptors are answered.
 #[derive(Debug, Clone, Copy, Deserialize)]
 #[serde(deny_unknown_fields)]
