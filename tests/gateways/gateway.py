@@ -36,7 +36,7 @@ GATEWAY_PORT, ADMIN_PORT, API_PORT, HTTP_PORT, GRPC_PORT = 10000, 9901, 9000, 80
 BALANCERS = "10.0.0.0/8"
 """Whom the examples trust. Nobody here has such an address, so tests have another one."""
 
-ENVOY_OPTIONS = "--disable-hot-restart --concurrency 1 --log-level warn --file-flush-interval-msec 50".split()
+ENVOY_OPTIONS = ["--disable-hot-restart", "--concurrency", "1", "--log-level", "warn", "--file-flush-interval-msec", "50"]
 """Many can run on one machine, each with one thread, and what they log can be read soon."""
 
 NGINX_DIRECTIVES = "daemon off;" + (" user root;" if os.geteuid() == 0 else "")
