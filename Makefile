@@ -2,6 +2,7 @@
 
 PYTHON ?= python3
 FUZZ_SECONDS ?= 60
+MINUTES ?= 3
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -22,7 +23,7 @@ SAY := @printf '\n==> %s\n'
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup build test test-rust test-python lint fmt bench docs fuzz mutants requirements clean
+.PHONY: help setup build test test-rust test-python lint fmt bench soak docs fuzz mutants requirements clean
 
 help: ## List the commands
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | awk -F '\t' '{ printf "  make %-14s %s\n", $$1, $$2 }'
@@ -64,6 +65,9 @@ fmt: setup ## Format the code and apply safe fixes
 
 bench: $(VENV)/.bench ## Measure speed and size against other libraries
 	$(BIN)/python benchmarks/run.py
+
+soak: $(VENV)/.bench ## Load a service for MINUTES (3) while rules, store and instances change
+	$(BIN)/python benchmarks/soak.py --minutes $(MINUTES)
 
 docs: setup ## Build the documentation into site/
 	$(BIN)/mkdocs build --strict --quiet --site-dir site
