@@ -23,7 +23,7 @@ SAY := @printf '\n==> %s\n'
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup build test test-rust test-python lint fmt bench soak docs fuzz mutants requirements clean
+.PHONY: help setup build test test-rust test-python lint fmt bench docs fuzz mutants requirements clean
 
 help: ## List the commands
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | awk -F '\t' '{ printf "  make %-14s %s\n", $$1, $$2 }'
@@ -66,6 +66,7 @@ fmt: setup ## Format the code and apply safe fixes
 bench: $(VENV)/.bench ## Measure speed and size against other libraries
 	$(BIN)/python benchmarks/run.py
 
+.PHONY: soak
 soak: $(VENV)/.bench ## Load a service for MINUTES (3) while rules, store and instances change
 	$(BIN)/python benchmarks/soak.py --minutes $(MINUTES)
 
