@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import pytest
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Generator, Iterator, Mapping
 
     from tests.gateways.gateway import Gateway
     from tests.gateways.starting import open_gateway, open_service
@@ -51,11 +51,11 @@ class StartService(Protocol):
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_runtest_makereport(item: pytest.Item) -> Iterator[Any]:
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     """
     A test that fails shows what the gateways had to say.
     """
-    report: pytest.TestReport = yield
+    report = yield
     if report.failed:
         for gateway in item.session.stash.get(STARTED, []):
             report.sections.append((f"log of {gateway.name}", gateway.log()))
