@@ -122,6 +122,16 @@ def load(instances: list[Running], rate: float) -> Iterator[Seen]:
             thread.join()
 
 
+def measure_capacity(instances: list[Running]) -> tuple[float, float]:
+    """Return how many HTTP requests, and how many checks in them, come back per second if each follows the one before."""
+    with load(instances, 0) as seen:
+        time.sleep(SETTLE_S)
+        requests, checks, begun = len(seen.latencies), seen.answers, time.monotonic()
+        time.sleep(CAPACITY_S)
+        took = time.monotonic() - begun
+        return (len(seen.latencies) - requests) / took, (seen.answers - checks) / took
+
+
 class Trouble:
     """
     What happens to the service during the soak.
@@ -220,7 +230,8 @@ def memory_of(events: Events) -> tuple[float, float]:
 def show(console: Console, rate: float, seen: Seen, events: Events) -> None:
     """Print the summary."""
     table = Table("what", "how much", title="Soak")
-    table.add_row("requests per second", f"{rate:,.0f} asked for")
+    table.add_row("HTTP requests per second", f"{rate:,.0f}")
+    table.add_row("decisions", f"{seen.answers:,}")
     for outcome, count in sorted(seen.outcomes.items()):
         table.add_row(outcome, f"{count:,}  ({count / seen.answers:.2%})")
     for how, count in Counter(loss[2] for loss in seen.losses).items():
@@ -245,10 +256,11 @@ def main() -> int:
         store = stack.enter_context(Sentinel())
         settings = {**SETTINGS, "store": store.url()}
         staying, leaving = (stack.enter_context(Running(RULES.format(limit=3), settings)) for _ in range(2))
-        with load([staying, leaving], 0) as before:
-            time.sleep(CAPACITY_S)
-        rate = SHARE * before.answers / max(1.0, CAPACITY_S - 1.0)
-        console.print(f"capacity {rate / SHARE:,.0f} per second; {options.minutes:g} minutes at {rate:,.0f} per second")
+        rate, decisions = measure_capacity([staying, leaving])
+        console.print(
+            f"capacity {rate:,.0f} requests with {decisions:,.0f} checks per second; {options.minutes:g} minutes at {SHARE:.0%} of it"
+        )
+        rate *= SHARE
         trouble = Trouble(staying, leaving, store)
         with load([staying, leaving], rate) as seen:
             time.sleep(SETTLE_S)

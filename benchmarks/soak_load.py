@@ -1,7 +1,8 @@
 """
 The load of the soak: checks over HTTP at a steady rate from a process of its own, and a few calls over gRPC.
 
-Each request is scheduled in time, whatever became of the ones before it, and its latency counts from then. What came back is named:
+Most requests carry many checks, so that the service has more to do than this program. Each is scheduled in time, whatever became of the
+ones before it, and its latency counts from then. What came back is named:
 
     allowed, denied                      decided by the store
     allowed degraded, denied degraded    decided without it
@@ -25,6 +26,7 @@ import grpc
 CONNECTIONS = 24
 """To each instance."""
 CLIENTS = 20_000
+BATCH = 16
 TICK_S = 0.005
 GRPC_PAUSE_S = 0.02
 RECONNECT_S = 0.05
@@ -32,10 +34,20 @@ GIVE_UP_S = 10.0
 SAMPLES_MAX = 200_000
 
 
-def _request(client: int) -> bytes:
-    body = json.dumps({"client_id": f"client-{client}", "endpoint": f"/orders/{client}", "method": "POST"}).encode()
-    head = f"POST /api/v1/rate-limit/check HTTP/1.1\r\nHost: soak\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
+def _question(client: int) -> dict[str, str]:
+    return {"client_id": f"client-{client}", "endpoint": f"/orders/{client}", "method": "POST"}
+
+
+def _request(path: str, content: object) -> bytes:
+    body = json.dumps(content).encode()
+    head = f"POST {path} HTTP/1.1\r\nHost: soak\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
     return head.encode() + body
+
+
+def _requests() -> list[bytes]:
+    single = [_request("/api/v1/rate-limit/check", _question(client)) for client in range(0, CLIENTS, BATCH)]
+    batches = [[_question(random.randrange(CLIENTS)) for _ in range(BATCH)] for _ in range(3 * len(single))]
+    return single + [_request("/api/v1/rate-limit/check/batch", batch) for batch in batches]
 
 
 def _field(number: int, value: bytes) -> bytes:
@@ -49,7 +61,7 @@ def _rls_request(client: int) -> bytes:
     return _field(1, b"soak") + _field(2, b"".join(pairs))
 
 
-REQUESTS = [_request(client) for client in range(CLIENTS)]
+REQUESTS = _requests()
 
 
 @dataclass
@@ -60,6 +72,7 @@ class Tally:
     losses: list[tuple[float, int, str]] = field(default_factory=list)
     """When, which instance, how."""
     latencies: list[float] = field(default_factory=list)
+    """Of HTTP requests, from the time that they were scheduled for."""
 
     def lose(self, instance: int, how: str) -> None:
         """Note a request without an answer, or a connection that nobody accepted."""
@@ -110,7 +123,7 @@ class Caller(asyncio.Protocol):
         if self._asked_at is not None and len(self._load.tally.latencies) < SAMPLES_MAX:
             self._load.tally.latencies.append(time.monotonic() - self._asked_at)
         self._asked_at = None
-        self._load.tally.outcomes[_outcome(head, body)] += 1
+        self._load.tally.outcomes.update(_outcomes(head, body))
         if b"connection: close" in lower:
             assert self._transport is not None
             self._transport.close()
@@ -125,14 +138,18 @@ class Caller(asyncio.Protocol):
         self._load.connect_soon(self._instance)
 
 
-def _outcome(head: bytes, body: bytes) -> str:
+def _outcomes(head: bytes, body: bytes) -> list[str]:
     if head.startswith(b"HTTP/1.1 200"):
         try:
-            answer = json.loads(body)
-            return ("allowed" if answer["allowed"] else "denied") + (" degraded" if answer["degraded"] else "")
+            answers = json.loads(body)
+            return [_outcome(answer) for answer in (answers if isinstance(answers, list) else [answers])]
         except (ValueError, KeyError, TypeError):
             pass
-    return f"{head[:40]!r} {body[:200]!r}"
+    return [f"{head[:40]!r} {body[:200]!r}"]
+
+
+def _outcome(answer: dict[str, Any]) -> str:
+    return ("allowed" if answer["allowed"] else "denied") + (" degraded" if answer["degraded"] else "")
 
 
 class Load:
@@ -141,7 +158,7 @@ class Load:
 
     Args:
         instances: The ports of the instances, each of HTTP and of gRPC.
-        rate: Requests per second; 0 is as many as come back.
+        rate: HTTP requests per second; 0 is as many as come back.
     """
 
     def __init__(self, instances: list[tuple[int, int]], rate: float) -> None:

@@ -17,10 +17,12 @@ if TYPE_CHECKING:
     from tests.gateways.gateway import Gateway
     from tests.gateways.starting import open_gateway, open_service
     from tests.gateways.upstream import Upstream
+    from tests.servers.ports import free_port
     from tests.service.running import Running
 else:
     from gateways.client import BALANCER
     from gateways.starting import open_gateway, open_service
+    from servers.ports import free_port
 
 NAMES = ("nginx", "traefik", "caddy", "caddy-short", "haproxy", "envoy-ext-authz")
 
@@ -245,6 +247,24 @@ def test_without_the_service_the_gateway_does_what_its_file_says(
 
     assert [WITHOUT_SERVICE[name]] * 5 == [client.post("/orders/1").status for _ in range(5)]
     assert (5 if WITHOUT_SERVICE[name] == 200 else 0) == len(upstream.seen)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_rule_that_denies_without_its_store_is_obeyed(
+    name: str, start_service: StartService, start_gateway: StartGateway, upstream: Upstream
+) -> None:
+    """
+    The gateway does not take it for a failure of the service, after which it would let requests through.
+    """
+    nobody = f"redis://127.0.0.1:{free_port()}"
+    service = start_service("rules.yaml", {"store": nobody, "on_store_error": "deny"})
+    client = start_gateway(name, service).client(x_api_key="somebody")
+    upstream.seen.clear()
+
+    answer = client.post("/orders/1")
+
+    assert (429, []) == (answer.status, upstream.seen)
+    assert 1 <= int(answer.headers["retry-after"])
 
 
 @pytest.mark.parametrize("name", NAMES)
