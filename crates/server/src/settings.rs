@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Deserializer};
 use tidegate_core::rules::address::Network;
+use tidegate_engine::headers::{self, Profile};
 
 /// Everything.
 #[derive(Debug, Clone, Deserialize)]
@@ -122,6 +123,19 @@ pub struct Headers {
     pub x_ratelimit: XRateLimit,
 }
 
+impl Headers {
+    /// The same for the engine.
+    pub fn profile(self) -> Profile {
+        let x_ratelimit = match self.x_ratelimit {
+            XRateLimit::Off => headers::XRateLimit::Off,
+            XRateLimit::Epoch => headers::XRateLimit::Epoch,
+            XRateLimit::Delta => headers::XRateLimit::Delta,
+            XRateLimit::Draft03 => headers::XRateLimit::Draft03,
+        };
+        Profile { standard: self.standard, retry_after: self.retry_after, x_ratelimit }
+    }
+}
+
 /// The forms of `X-RateLimit-*`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -134,6 +148,19 @@ pub enum XRateLimit {
     Delta,
     /// As Envoy writes it: `Limit` also lists all quotas with their windows.
     Draft03,
+}
+
+impl Headers {
+    /// The same, as the engine has it.
+    pub fn profile(self) -> Profile {
+        let x_ratelimit = match self.x_ratelimit {
+            XRateLimit::Off => headers::XRateLimit::Off,
+            XRateLimit::Epoch => headers::XRateLimit::Epoch,
+            XRateLimit::Delta => headers::XRateLimit::Delta,
+            XRateLimit::Draft03 => headers::XRateLimit::Draft03,
+        };
+        Profile { standard: self.standard, retry_after: self.retry_after, x_ratelimit }
+    }
 }
 
 /// How descriptors are answered.
