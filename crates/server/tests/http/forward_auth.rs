@@ -74,7 +74,8 @@ async fn statuses_that_gateways_misunderstand_are_refused() {
 
 #[tokio::test]
 async fn the_original_request_is_what_the_gateway_says() {
-    let table: [(&str, &str, &str, &str, &[(&str, &str)]); 12] = [
+    type Headers = &'static [(&'static str, &'static str)];
+    let table: [(&str, &str, &str, &str, Headers); 12] = [
         ("method", "PUT", "GET", "", &[("x-forwarded-method", "PUT"), ("x-original-method", "POST")]),
         ("method", "POST", "GET", "", &[("x-original-method", "POST")]),
         ("method", "DELETE", "DELETE", "", &[]),
