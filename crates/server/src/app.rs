@@ -8,7 +8,7 @@ use parking_lot::Mutex;
 use tidegate_engine::engine::Engine;
 use tokio::sync::watch;
 
-use crate::metrics::Metrics;
+use crate::metrics::{Metrics, Port};
 use crate::settings::Settings;
 use crate::top::Top;
 use crate::trace::Tracer;
@@ -30,6 +30,8 @@ pub struct App {
     pub started: Instant,
     phase: watch::Sender<Phase>,
     reload_problem: Mutex<Option<Arc<str>>>,
+    /// By port.
+    tls_problems: Mutex<[Option<Arc<str>>; 2]>,
 }
 
 /// How near the service is to its end.
@@ -62,6 +64,7 @@ impl App {
             started: Instant::now(),
             phase: watch::Sender::new(Phase::Serving),
             reload_problem: Mutex::new(None),
+            tls_problems: Mutex::new([None, None]),
         }
     }
 
@@ -88,6 +91,19 @@ impl App {
     fn enter(&self, phase: Phase) {
         let is_next = |now: &mut Phase| phase > std::mem::replace(now, phase.max(*now));
         self.phase.send_if_modified(is_next);
+    }
+
+    /// Tells streams without an end to end.
+    pub fn begin_close(&self) {}
+
+    /// Notes how an attempt to read the certificates of a port again went: what is wrong with them, or `None` if they are in force.
+    pub fn note_tls(&self, port: Port, problem: Option<&str>) {
+        self.tls_problems.lock()[usize::from(port == Port::Grpc)] = problem.map(Arc::from);
+    }
+
+    /// Why certificates on disk are not the ones in force, if so.
+    pub fn tls_problem(&self) -> Option<Arc<str>> {
+        self.tls_problems.lock().iter().flatten().next().cloned()
     }
 
     /// Notes how an attempt to load other rules went: what is wrong with them, or `None` if they are in force.

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use arc_swap::ArcSwap;
+use arc_swap::{ArcSwap, Guard};
 use parking_lot::Mutex;
 use tidegate_core::descriptors::answer::Status;
 use tidegate_engine::decision::Decision;
@@ -58,8 +58,6 @@ struct Table {
     rules: Vec<Arc<Counter>>,
     /// Those of rules, and those of limits of descriptors by their path.
     by_name: BTreeMap<Arc<str>, Arc<Counter>>,
-    /// The one before, for decisions that were under way.
-    before: Option<Arc<Table>>,
 }
 
 /// What one rule said, by worker.
@@ -81,64 +79,57 @@ impl RuleCounters {
     /// Counts what the rules of a decision said; `false` if none applies.
     pub(super) fn count(&self, engine: &Engine, decision: &Decision) -> bool {
         let numbers = decision.rule_numbers();
-        self.with_table(engine, decision.generation(), |table| {
-            for &number in numbers {
-                if let Some(counter) = table.rules.get(number) {
-                    counter.add(outcome_of_rule(decision, number));
-                }
+        let table = self.table(engine, decision.generation());
+        for &number in numbers {
+            if let Some(counter) = table.of_rule(decision, number) {
+                counter.add(outcome_of_rule(decision, number));
             }
-        });
+        }
         !numbers.is_empty()
     }
 
     /// Counts what the limits of descriptors said; `false` if none was met.
     pub(super) fn count_descriptors(&self, engine: &Engine, decision: &DescriptorsDecision) -> bool {
         let statuses = &decision.answer.statuses;
-        self.with_table(engine, decision.generation, |table| {
-            for status in statuses {
-                let own = || status.current_limit.is_some().then_some(OWN_LIMITS);
-                if let Some(counter) = status.path.as_deref().or_else(own).and_then(|path| table.by_name.get(path)) {
-                    counter.add(outcome_of_limit(status));
-                }
+        let table = self.table(engine, decision.generation);
+        for status in statuses {
+            let own = || status.current_limit.is_some().then_some(OWN_LIMITS);
+            if let Some(counter) = status.path.as_deref().or_else(own).and_then(|path| table.by_name.get(path)) {
+                counter.add(outcome_of_limit(status));
             }
-        });
+        }
         statuses.iter().any(|status| status.current_limit.is_some() || status.is_unlimited)
     }
 
     /// What the rules in force said, by name and outcome.
     pub(super) fn totals(&self, engine: &Engine) -> Vec<(Arc<str>, [u64; Outcome::ALL.len()])> {
-        let plan = engine.plan();
-        self.with_table(engine, plan.generation(), |table| {
-            table.by_name.iter().map(|(name, counter)| (Arc::clone(name), counter.totals())).collect()
-        })
-        .unwrap_or_default()
+        let table = self.table(engine, engine.plan().generation());
+        table.by_name.iter().map(|(name, counter)| (Arc::clone(name), counter.totals())).collect()
     }
 
-    /// Calls `act` with the table of a generation; not if that is long gone.
-    fn with_table<R>(&self, engine: &Engine, generation: u64, act: impl FnOnce(&Table) -> R) -> Option<R> {
+    /// The table of a generation, or that of a later one.
+    fn table(&self, engine: &Engine, generation: u64) -> Guard<Arc<Table>> {
         let table = self.table.load();
-        if table.generation == generation {
-            return Some(act(&table));
+        if table.generation >= generation {
+            return table;
         }
-        if table.generation < generation {
-            drop(table);
-            self.make(&engine.plan());
-            return self.table.load().of(generation).map(act);
-        }
-        table.of(generation).map(act)
+        drop(table);
+        self.make(&engine.plan());
+        self.table.load()
     }
 
     fn make(&self, plan: &Plan) {
         let _making = self.making.lock();
-        let before = self.table.load_full();
+        let before = self.table.load();
         if before.generation < plan.generation() {
-            self.table.store(Arc::new(Table::new(plan, &before, self.shards)));
+            let table = Table::new(plan, &before, self.shards);
+            self.table.store(Arc::new(table));
         }
     }
 }
 
 impl Table {
-    fn new(plan: &Plan, before: &Arc<Self>, shards: usize) -> Self {
+    fn new(plan: &Plan, before: &Self, shards: usize) -> Self {
         let mut by_name = BTreeMap::new();
         let mut counter = |name: &Arc<str>| {
             let old = || before.by_name.get(name).map_or_else(|| Arc::new(Counter::new(shards)), Arc::clone);
@@ -154,19 +145,15 @@ impl Table {
                 counter(&Arc::from(OWN_LIMITS));
             }
         }
-        // A chain of tables would never be freed.
-        let (old_rules, old_names) = (before.rules.clone(), before.by_name.clone());
-        let before = Self { generation: before.generation, rules: old_rules, by_name: old_names, before: None };
-        Self { generation: plan.generation(), rules, by_name, before: Some(Arc::new(before)) }
+        Self { generation: plan.generation(), rules, by_name }
     }
 
-    /// This table or the one before, whichever is of this generation.
-    fn of(&self, generation: u64) -> Option<&Self> {
-        if self.generation == generation {
-            Some(self)
-        } else {
-            self.before.as_deref().filter(|before| before.generation == generation)
+    /// The counter of a rule, by its number in the generation that decided. If that is not in force any more, the name is the same.
+    fn of_rule(&self, decision: &Decision, number: usize) -> Option<&Arc<Counter>> {
+        if self.generation == decision.generation() {
+            return self.rules.get(number);
         }
+        self.by_name.get(&decision.plan().rules()?.set.rules()[number].name)
     }
 }
 

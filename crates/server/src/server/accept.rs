@@ -1,0 +1,96 @@
+//! Takes connections, and gives each to the worker that has the fewest.
+
+use std::future::poll_fn;
+use std::io;
+use std::sync::Arc;
+use std::task::Poll;
+use std::time::Duration;
+
+use tokio::sync::mpsc::UnboundedSender;
+use tokio::time::sleep;
+
+use super::answer::Handler;
+use super::crowd::{Alive, Place, Room};
+use super::listen::Accepting;
+use super::stream::{Loose, Plain};
+use super::{Phase, Shared, connection};
+use crate::app::Peer;
+use crate::metrics::{ConnectionFailure, Port};
+
+/// How long nothing is accepted after the system had no room for it, such as for one more file descriptor.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// A connection on its way to its worker.
+pub(super) struct Arrival {
+    pub(super) socket: Loose,
+    pub(super) peer: Peer,
+    pub(super) place: Place,
+}
+
+/// A socket that listens, and what becomes of its connections.
+pub(super) struct Acceptor {
+    pub(super) listener: Accepting,
+    pub(super) port: Port,
+    pub(super) shared: Arc<Shared>,
+    /// The ways to all workers; the first is the one that accepts.
+    pub(super) workers: Arc<[UnboundedSender<Arrival>]>,
+}
+
+impl Acceptor {
+    /// Accepts until the server closes.
+    pub(super) async fn run<H: Handler>(self) {
+        // The server is not empty while somebody accepts.
+        let _alive = Alive::new(&self.shared);
+        let mut phase = self.shared.phase.subscribe();
+        loop {
+            tokio::select! {
+                biased;
+                _ = phase.wait_for(|phase| *phase >= Phase::Closing) => break,
+                next = self.next() => match next {
+                    Some((socket, peer, room)) => self.place::<H>(socket, peer, room),
+                    None => break,
+                }
+            }
+        }
+        // Who waited to be accepted believes to be connected already, and may have sent a request.
+        while let Some(room) = self.shared.crowd.room_now()
+            && let Poll::Ready(Ok((socket, peer))) = poll_fn(|context| Poll::Ready(self.listener.poll_accept(context))).await
+        {
+            self.place::<H>(socket, peer, room);
+        }
+    }
+
+    async fn next(&self) -> Option<(Plain, Peer, Room)> {
+        let room = self.shared.crowd.room().await?;
+        loop {
+            match poll_fn(|context| self.listener.poll_accept(context)).await {
+                Ok((socket, peer)) => return Some((socket, peer, room)),
+                Err(error) => {
+                    self.shared.app.metrics.failed(self.port, ConnectionFailure::Accept);
+                    if !is_of_one_connection(&error) {
+                        sleep(PAUSE).await;
+                    }
+                }
+            }
+        }
+    }
+
+    fn place<H: Handler>(&self, socket: Plain, peer: Peer, room: Room) {
+        let place = Place::take(&self.shared, self.port, room);
+        if place.worker() == 0 {
+            tokio::spawn(connection::serve::<H>(socket, peer, place));
+            return;
+        }
+        match socket.loosen() {
+            // A worker that is gone is one of a server that has stopped.
+            Ok(socket) => drop(self.workers[place.worker()].send(Arrival { socket, peer, place })),
+            Err(_) => place.failed(ConnectionFailure::Io),
+        }
+    }
+}
+
+/// Whether an error is about one connection, which went before it was taken, and not about the system.
+fn is_of_one_connection(error: &io::Error) -> bool {
+    use io::ErrorKind::{ConnectionAborted, ConnectionRefused, ConnectionReset, Interrupted};
+    matches!(error.kind(), ConnectionAborted | ConnectionRefused | ConnectionReset | Interrupted)
+}

@@ -1,0 +1,117 @@
+//! One request.
+
+use std::convert::Infallible;
+use std::marker::PhantomData;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use http::header::{CACHE_CONTROL, CONNECTION, CONTENT_TYPE};
+use http::{HeaderValue, Request, Response, StatusCode, Version};
+use hyper::body::Incoming;
+use pin_project_lite::pin_project;
+
+use super::activity::{Activity, Counted, Running};
+use crate::app::{App, Peer};
+use crate::body::Body;
+use crate::metrics::{ConnectionFailure, Port};
+
+/// What answers the requests of a port.
+pub trait Handler: 'static {
+    /// Answers a request.
+    fn serve(app: Arc<App>, peer: Peer, request: Request<Incoming>) -> impl Future<Output = Response<Body>> + Send;
+
+    /// The answer to a request whose handler panicked.
+    fn broken() -> Response<Body>;
+}
+
+/// What answers on the port of HTTP.
+#[derive(Debug)]
+pub struct Http;
+
+/// What answers on the port of gRPC.
+#[derive(Debug)]
+pub struct Grpc;
+
+impl Handler for Http {
+    fn serve(app: Arc<App>, peer: Peer, request: Request<Incoming>) -> impl Future<Output = Response<Body>> + Send {
+        crate::http::serve(app, peer, request)
+    }
+
+    fn broken() -> Response<Body> {
+        const PROBLEM: &str = r#"{"type":"about:blank","title":"Internal Server Error","status":500,"detail":"the service failed; this is a bug of it"}"#;
+        let mut response = Response::new(Body::full(PROBLEM));
+        *response.status_mut() = StatusCode::INTERNAL_SERVER_ERROR;
+        response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
+        response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+        response
+    }
+}
+
+impl Handler for Grpc {
+    fn serve(app: Arc<App>, peer: Peer, request: Request<Incoming>) -> impl Future<Output = Response<Body>> + Send {
+        crate::grpc::serve(app, peer, request)
+    }
+
+    fn broken() -> Response<Body> {
+        let mut response = Response::new(Body::empty());
+        response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/grpc"));
+        response.headers_mut().insert("grpc-status", HeaderValue::from_static("13"));
+        response.headers_mut().insert("grpc-message", HeaderValue::from_static("the service failed; this is a bug of it"));
+        response
+    }
+}
+
+pin_project! {
+    /// A request that is being answered.
+    pub(super) struct Answering<H, F> {
+        #[pin]
+        handling: F,
+        running: Option<Running>,
+        port: Port,
+        is_http1: bool,
+        handler: PhantomData<fn() -> H>,
+    }
+}
+
+/// Begins to answer a request.
+pub(super) fn answer<H: Handler>(
+    activity: &Arc<Activity>,
+    port: Port,
+    peer: Peer,
+    request: Request<Incoming>,
+) -> Answering<H, impl Future<Output = Response<Body>> + Send + use<H>> {
+    Answering {
+        running: Some(Running::new(activity)),
+        port,
+        is_http1: request.version() < Version::HTTP_2,
+        handling: H::serve(Arc::clone(&activity.app), peer, request),
+        handler: PhantomData,
+    }
+}
+
+impl<H: Handler, F: Future<Output = Response<Body>>> Future for Answering<H, F> {
+    type Output = Result<Response<Counted>, Infallible>;
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let this = self.project();
+        // What a handler that panicked leaves behind is dropped and not looked at again, except for the engine, whose locks end with the panic.
+        let polled = catch_unwind(AssertUnwindSafe(|| this.handling.poll(context)));
+        let response = match polled {
+            Ok(Poll::Pending) => return Poll::Pending,
+            Ok(Poll::Ready(response)) => Some(response),
+            Err(_) => None,
+        };
+        let running = this.running.take().expect("a future is not polled after its end");
+        let activity = running.activity();
+        let mut response = response.unwrap_or_else(|| {
+            activity.app.metrics.failed(*this.port, ConnectionFailure::Panic);
+            H::broken()
+        });
+        if *this.is_http1 && activity.is_last() {
+            response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+        }
+        Poll::Ready(Ok(response.map(|body| running.counted(body))))
+    }
+}

@@ -1,0 +1,145 @@
+//! One connection, from the first byte to the last.
+
+mod drive;
+
+use std::io;
+use std::sync::Arc;
+
+use hyper::server::conn::{http1, http2};
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use tokio::io::AsyncWriteExt;
+use tokio::time::timeout;
+use tokio_rustls::TlsAcceptor;
+
+use super::activity::Activity;
+use super::answer::{Handler, answer};
+use super::crowd::Place;
+use super::stream::{First, Io, Plain, Stream};
+use super::{Phase, Shared};
+use crate::app::Peer;
+use crate::metrics::ConnectionFailure;
+use crate::settings::Limits;
+use drive::{End, LINGER, drive};
+
+/// HTTP/2: the bytes that all requests of a connection, and one of them, may send ahead of their handlers.
+const CONNECTION_WINDOW: u32 = 256 * 1_024;
+const STREAM_WINDOW: u32 = 64 * 1_024;
+
+/// HTTP/2: the bytes of an answer that wait to be sent.
+const SEND_BUFFER: usize = 64 * 1_024;
+
+/// HTTP/2: requests that may be taken back before they were looked at. An honest gateway takes back many at a time when its own timeout strikes; who
+/// takes back more than that is after our time.
+const RESETS_MAX: usize = 256;
+
+/// HTTP/2: requests with mistakes in them that one connection may make.
+const ERRORS_MAX: usize = 1_024;
+
+/// What is said to who sends the head of a request too slowly.
+const TOO_SLOW: &[u8] = b"HTTP/1.1 408 Request Timeout\r\nconnection: close\r\ncontent-length: 0\r\n\r\n";
+
+/// How both versions of HTTP are spoken.
+#[derive(Debug)]
+pub(super) struct Protocols {
+    http1: http1::Builder,
+    http2: http2::Builder<TokioExecutor>,
+}
+
+impl Protocols {
+    pub(super) fn new(limits: &Limits) -> Self {
+        let mut http1 = http1::Builder::new();
+        // Its own timeout of heads would also end connections that are idle between two requests, and costs a timer for each request.
+        http1.header_read_timeout(None).max_header_size(limits.head_bytes).max_buf_size(limits.head_bytes.max(8_192));
+        let mut http2 = http2::Builder::new(TokioExecutor::new());
+        http2
+            .max_concurrent_streams(limits.streams)
+            .max_header_list_size(u32::try_from(limits.head_bytes).unwrap_or(u32::MAX))
+            .initial_connection_window_size(CONNECTION_WINDOW)
+            .initial_stream_window_size(STREAM_WINDOW)
+            .max_send_buf_size(SEND_BUFFER)
+            .max_pending_accept_reset_streams(RESETS_MAX)
+            .max_local_error_reset_streams(ERRORS_MAX);
+        Self { http1, http2 }
+    }
+}
+
+/// Serves a connection until it ends.
+pub(super) async fn serve<H: Handler>(socket: Plain, peer: Peer, place: Place) {
+    let shared = Arc::clone(place.shared());
+    let greeted = tokio::select! {
+        greeted = timeout(shared.app.settings.limits.read_timeout, greet(socket, &place)) => greeted,
+        // Who has said nothing by then has lost nothing.
+        () = lingered(&shared) => return,
+    };
+    let (stream, first, is_http2) = match greeted {
+        Ok(Ok(Some(greeted))) => greeted,
+        Ok(Ok(None)) => return,
+        Ok(Err(why)) => return place.failed(why),
+        Err(_) => return place.failed(ConnectionFailure::Timeout),
+    };
+    let activity = Activity::new(Arc::clone(&shared.app));
+    let io = TokioIo::new(Io::new(stream, first, Arc::clone(&activity)));
+    let port = place.port();
+    let service = {
+        let activity = Arc::clone(&activity);
+        service_fn(move |request| answer::<H>(&activity, port, peer, request))
+    };
+    let end = if is_http2 {
+        let mut connection = shared.protocols.http2.serve_connection(io, service);
+        drive(&mut connection, &activity, &place).await
+    } else {
+        let mut connection = shared.protocols.http1.serve_connection(io, service);
+        let end = drive(&mut connection, &activity, &place).await;
+        if end == End::SlowHead {
+            say_too_slow(connection.into_parts().io.into_inner()).await;
+        }
+        end
+    };
+    match end {
+        End::Finished => {}
+        End::Broken(why) => place.failed(why),
+        End::SlowHead | End::Stuck => place.failed(ConnectionFailure::Timeout),
+    }
+}
+
+/// Reads until it is clear what is spoken: TLS or not, HTTP/2 or not. `None` if the other side went without a word.
+async fn greet(socket: Plain, place: &Place) -> Result<Option<(Stream, First, bool)>, ConnectionFailure> {
+    let mut first = First::default();
+    let mut stream = match place.shared().certificates_of(place.port()) {
+        None => Stream::Plain(socket),
+        Some(certificates) => {
+            let acceptor = TlsAcceptor::from(certificates.current());
+            let stream = acceptor.accept(socket).await.map_err(|_| ConnectionFailure::Tls)?;
+            let is_http2 = stream.get_ref().1.alpn_protocol() == Some(b"h2");
+            let stream = Stream::Tls(Box::new(stream));
+            if is_http2 {
+                return Ok(Some((stream, first, true)));
+            }
+            stream
+        }
+    };
+    let is_http2 = first.is_http2(&mut stream).await.map_err(|error| failure(&error))?;
+    Ok(is_http2.map(|is_http2| (stream, first, is_http2)))
+}
+
+/// Waits until the server closes, and then a little for requests that are on their way.
+async fn lingered(shared: &Shared) {
+    let mut phase = shared.phase.subscribe();
+    // The sender lives in what is shared.
+    let _ = phase.wait_for(|phase| *phase >= Phase::Closing).await;
+    tokio::time::sleep(LINGER).await;
+}
+
+/// Says so and goes.
+async fn say_too_slow(mut io: Io) {
+    // What does not fit into the socket soon is not worth waiting for.
+    let _ = timeout(LINGER, async { io.write_all(TOO_SLOW).await.and(io.shutdown().await) }).await;
+}
+
+fn failure(error: &io::Error) -> ConnectionFailure {
+    match error.kind() {
+        io::ErrorKind::InvalidData => ConnectionFailure::Tls,
+        _ => ConnectionFailure::Io,
+    }
+}

@@ -1,0 +1,246 @@
+//! The bytes of a connection: TCP or a unix socket, with TLS or without.
+
+use std::io::{self, IoSlice};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::TcpStream;
+use tokio_rustls::server::TlsStream;
+
+use super::activity::Activity;
+
+/// A connection as it was accepted.
+pub(super) enum Plain {
+    Tcp(TcpStream),
+    #[cfg(unix)]
+    Unix(tokio::net::UnixStream),
+}
+
+/// The same, known to no runtime: on the way from one thread to another.
+pub(super) enum Loose {
+    Tcp(std::net::TcpStream),
+    #[cfg(unix)]
+    Unix(std::os::unix::net::UnixStream),
+}
+
+/// A connection, with TLS or without.
+pub(super) enum Stream {
+    Plain(Plain),
+    Tls(Box<TlsStream<Plain>>),
+}
+
+/// A connection whose first bytes were looked at, and whose activity is noted.
+pub(super) struct Io {
+    stream: Stream,
+    first: First,
+    activity: Arc<Activity>,
+}
+
+/// The first bytes of a connection, as many as it takes to tell HTTP/2 from HTTP/1.
+#[derive(Debug, Default)]
+pub(super) struct First {
+    bytes: [u8; 24],
+    filled: u8,
+    given: u8,
+}
+
+/// What a client of HTTP/2 says first.
+const PREFACE: &[u8; 24] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+
+impl Plain {
+    /// Takes it out of the runtime of the caller.
+    pub(super) fn loosen(self) -> io::Result<Loose> {
+        match self {
+            Self::Tcp(stream) => stream.into_std().map(Loose::Tcp),
+            #[cfg(unix)]
+            Self::Unix(stream) => stream.into_std().map(Loose::Unix),
+        }
+    }
+}
+
+impl Loose {
+    /// Makes it known to the runtime of the caller.
+    pub(super) fn fasten(self) -> io::Result<Plain> {
+        match self {
+            Self::Tcp(stream) => TcpStream::from_std(stream).map(Plain::Tcp),
+            #[cfg(unix)]
+            Self::Unix(stream) => tokio::net::UnixStream::from_std(stream).map(Plain::Unix),
+        }
+    }
+}
+
+impl First {
+    /// Reads until it is clear which version of HTTP the other side speaks: true is HTTP/2. `None` if it said nothing.
+    pub(super) async fn is_http2(&mut self, stream: &mut Stream) -> io::Result<Option<bool>> {
+        use tokio::io::AsyncReadExt;
+        loop {
+            let filled = usize::from(self.filled);
+            let read = stream.read(&mut self.bytes[filled..]).await?;
+            if read == 0 {
+                // Half of a preface is for HTTP/1 to complain about.
+                return Ok((filled > 0).then_some(false));
+            }
+            #[allow(clippy::cast_possible_truncation, reason = "at most 24")]
+            (self.filled = (filled + read) as u8);
+            if self.bytes[..filled + read] != PREFACE[..filled + read] {
+                return Ok(Some(false));
+            }
+            if filled + read == PREFACE.len() {
+                return Ok(Some(true));
+            }
+        }
+    }
+
+    fn is_given(&self) -> bool {
+        self.given == self.filled
+    }
+
+    fn give(&mut self, buffer: &mut ReadBuf<'_>) {
+        let left = &self.bytes[usize::from(self.given)..usize::from(self.filled)];
+        let count = left.len().min(buffer.remaining());
+        buffer.put_slice(&left[..count]);
+        #[allow(clippy::cast_possible_truncation, reason = "at most 24")]
+        (self.given += count as u8);
+    }
+}
+
+impl Io {
+    pub(super) fn new(stream: Stream, first: First, activity: Arc<Activity>) -> Self {
+        Self { stream, first, activity }
+    }
+}
+
+/// Hands a call to whatever is inside.
+macro_rules! inside {
+    ($kind:ident, $pinned:expr, $inside:ident => $call:expr) => {
+        match $pinned.get_mut() {
+            $kind::Tcp(inner) => {
+                let $inside = Pin::new(inner);
+                $call
+            }
+            #[cfg(unix)]
+            $kind::Unix(inner) => {
+                let $inside = Pin::new(inner);
+                $call
+            }
+        }
+    };
+}
+
+impl AsyncRead for Plain {
+    fn poll_read(self: Pin<&mut Self>, context: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        inside!(Plain, self, inner => inner.poll_read(context, buffer))
+    }
+}
+
+impl AsyncWrite for Plain {
+    fn poll_write(self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        inside!(Plain, self, inner => inner.poll_write(context, bytes))
+    }
+
+    fn poll_write_vectored(self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[IoSlice<'_>]) -> Poll<io::Result<usize>> {
+        inside!(Plain, self, inner => inner.poll_write_vectored(context, bytes))
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        true
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        inside!(Plain, self, inner => inner.poll_flush(context))
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        inside!(Plain, self, inner => inner.poll_shutdown(context))
+    }
+}
+
+impl AsyncRead for Stream {
+    fn poll_read(self: Pin<&mut Self>, context: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        match self.get_mut() {
+            Self::Plain(stream) => Pin::new(stream).poll_read(context, buffer),
+            Self::Tls(stream) => Pin::new(stream).poll_read(context, buffer),
+        }
+    }
+}
+
+impl AsyncWrite for Stream {
+    fn poll_write(self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        match self.get_mut() {
+            Self::Plain(stream) => Pin::new(stream).poll_write(context, bytes),
+            Self::Tls(stream) => Pin::new(stream).poll_write(context, bytes),
+        }
+    }
+
+    fn poll_write_vectored(self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[IoSlice<'_>]) -> Poll<io::Result<usize>> {
+        match self.get_mut() {
+            Self::Plain(stream) => Pin::new(stream).poll_write_vectored(context, bytes),
+            Self::Tls(stream) => Pin::new(stream).poll_write_vectored(context, bytes),
+        }
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        match self {
+            Self::Plain(stream) => stream.is_write_vectored(),
+            Self::Tls(stream) => stream.is_write_vectored(),
+        }
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match self.get_mut() {
+            Self::Plain(stream) => Pin::new(stream).poll_flush(context),
+            Self::Tls(stream) => Pin::new(stream).poll_flush(context),
+        }
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match self.get_mut() {
+            Self::Plain(stream) => Pin::new(stream).poll_shutdown(context),
+            Self::Tls(stream) => Pin::new(stream).poll_shutdown(context),
+        }
+    }
+}
+
+impl AsyncRead for Io {
+    fn poll_read(mut self: Pin<&mut Self>, context: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        let before = buffer.filled().len();
+        let read = if self.first.is_given() {
+            Pin::new(&mut self.stream).poll_read(context, buffer)
+        } else {
+            self.first.give(buffer);
+            Poll::Ready(Ok(()))
+        };
+        if buffer.filled().len() > before {
+            self.activity.note_bytes();
+        }
+        read
+    }
+}
+
+impl AsyncWrite for Io {
+    fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write(context, bytes)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write_vectored(context, bytes)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(context)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(context)
+    }
+}
