@@ -54,6 +54,7 @@ pub struct Peer {
 
 impl App {
     /// An app that is ready to serve.
+    #[allow(clippy::disallowed_methods, reason = "when it began is told to people, and decides nothing")]
     pub fn new(engine: Arc<Engine>, settings: Settings) -> Self {
         Self {
             metrics: Metrics::new(&settings),
@@ -92,9 +93,6 @@ impl App {
         let is_next = |now: &mut Phase| phase > std::mem::replace(now, phase.max(*now));
         self.phase.send_if_modified(is_next);
     }
-
-    /// Tells streams without an end to end.
-    pub fn begin_close(&self) {}
 
     /// Notes how an attempt to read the certificates of a port again went: what is wrong with them, or `None` if they are in force.
     pub fn note_tls(&self, port: Port, problem: Option<&str>) {
