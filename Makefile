@@ -2,6 +2,7 @@
 
 PYTHON ?= python3
 FUZZ_SECONDS ?= 60
+MINUTES ?= 3
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -22,7 +23,7 @@ SAY := @printf '\n==> %s\n'
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup build test test-rust test-python lint fmt bench docs fuzz mutants requirements clean
+.PHONY: help setup build test test-rust test-python lint fmt serve bench docs fuzz mutants requirements clean
 
 help: ## List the commands
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | awk -F '\t' '{ printf "  make %-14s %s\n", $$1, $$2 }'
@@ -62,8 +63,15 @@ fmt: setup ## Format the code and apply safe fixes
 	$(BIN)/ruff check --fix --quiet || true
 	$(BIN)/ruff format --quiet
 
+serve: setup ## Serve the example rules from memory; prints addresses and a curl to try. SERVE="--workers 1" adds options
+	@exec $(BIN)/tidegate serve --config examples/service/tidegate.yaml $(SERVE)
+
 bench: $(VENV)/.bench ## Measure speed and size against other libraries
 	$(BIN)/python benchmarks/run.py
+
+.PHONY: soak
+soak: $(VENV)/.bench ## Load a service for MINUTES (3) while rules, store and instances change
+	$(BIN)/python benchmarks/soak.py --minutes $(MINUTES)
 
 docs: setup ## Build the documentation into site/
 	$(BIN)/mkdocs build --strict --quiet --site-dir site

@@ -475,6 +475,40 @@ class RuleEngine:
     def generation(self) -> int:
         """The generation of the rules in force: 1 at first, one more with each `load`."""
 
+@final
+class Server:
+    """
+    The ports of the service. Requests are answered on threads of its own, without Python.
+    """
+
+    def __new__(cls, engine: RuleEngine, settings: str) -> Self: ...
+    def start(self) -> dict[str, str]:
+        """
+        Begins to listen and to serve. Once per object.
+
+        Returns:
+            As `addresses`.
+
+        Raises:
+            StartupError: A port is taken, a certificate is wrong, or the like.
+        """
+    @property
+    def addresses(self) -> dict[str, str]:
+        """Where it listens, by the names of the ports: `http`, `grpc`. Those that are off are missing."""
+    def drain(self, grace: float, limit: float) -> int:
+        """
+        Turns readiness off, serves on for `grace` seconds, takes no more connections, waits up to `limit` seconds for requests that run.
+
+        Returns:
+            How many connections were cut.
+        """
+    def stop(self) -> None:
+        """Ends at once what still runs. Nothing happens if nothing does."""
+    def note_reload(self, problem: str | None) -> None:
+        """Notes how an attempt to load other rules went: what is wrong with them, or `None` if they are in force."""
+    def reload_certificates(self) -> str | None:
+        """Reads the certificates again; answers what is wrong with them. Those in force stay then."""
+
 def check_regex(pattern: str) -> str | None:
     """What is wrong with a regular expression; `None` if nothing is."""
 

@@ -128,6 +128,19 @@ class Process:
         """
         return self._child.poll() is None
 
+    @property
+    def exit_code(self) -> int | None:
+        """
+        What it ended with; `None` while it runs.
+        """
+        return self._child.poll()
+
+    def send(self, number: signal.Signals) -> None:
+        """
+        Sends a signal. Nothing happens if it has ended already.
+        """
+        self._child.send_signal(number)
+
     def kill(self) -> None:
         """
         SIGKILL: no good-bye, connections are reset by the kernel. Nothing happens if it has ended already.

@@ -5,6 +5,7 @@ use pyo3::types::PyDict;
 use tidegate_core::quota::QuotaError;
 use tidegate_engine::engine::UsageError;
 use tidegate_engine::plan::LoadError;
+use tidegate_server::server::StartError;
 use tidegate_store::redis::url::UrlError;
 
 /// A class of `tidegate.errors` with a message. If the class cannot be had, that failure is what the caller sees.
@@ -68,6 +69,16 @@ pub(crate) fn from_url(error: &UrlError) -> PyErr {
 /// A rule set that `tidegate.rules` did not write.
 pub(crate) fn from_document(error: &serde_json::Error) -> PyErr {
     raise("ConfigError", &format!("the rule set cannot be read: {error}"), None)
+}
+
+/// Settings that `tidegate.service` did not write.
+pub(crate) fn from_settings(error: &serde_json::Error) -> PyErr {
+    raise("ConfigError", &format!("the settings cannot be read: {error}"), None)
+}
+
+/// A service that could not begin to listen.
+pub(crate) fn from_start(error: &StartError) -> PyErr {
+    raise("StartupError", &error.to_string(), None)
 }
 
 pub(crate) fn from_load(error: &LoadError) -> PyErr {

@@ -20,6 +20,7 @@ mod handle;
 mod health;
 mod mailbox;
 mod rules;
+mod server;
 mod stats;
 
 /// Exact decisions, in Rust.
@@ -41,6 +42,8 @@ mod _native {
     use super::mailbox::Mailbox;
     #[pymodule_export]
     use super::rules::{RuleEngine, check_regex};
+    #[pymodule_export]
+    use super::server::Server;
     #[pymodule_export]
     use super::stats::Stats;
 

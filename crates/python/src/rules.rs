@@ -1,5 +1,7 @@
 //! The class behind `tidegate.RuleLimiter`.
 
+use std::sync::Arc;
+
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 use tidegate_core::descriptors::answer::Modes;
@@ -218,6 +220,11 @@ impl RuleEngine {
 }
 
 impl RuleEngine {
+    /// The engine, for who decides by it without Python, unless it was closed.
+    pub(crate) fn open(&self) -> PyResult<Arc<rust::Engine>> {
+        self.handle.open().cloned()
+    }
+
     /// Calls the engine with checked arguments, unless it was closed.
     fn with<'py, R>(
         &self,

@@ -77,6 +77,7 @@ class Watcher:
         self._reloads = 0
         self._failures = 0
         self._problem: RuleError | None = None
+        self._listener: Callable[[RuleError | None], None] | None = None
         self._last_loaded_at = datetime.now(tz=UTC)
         _WATCHERS.add(self)
 
@@ -104,6 +105,17 @@ class Watcher:
     def is_running(self) -> bool:
         """Whether the thread runs, in this process."""
         return self._thread is not None and self._thread.is_alive()
+
+    def listen(self, listener: Callable[[RuleError | None], None]) -> None:
+        """
+        Asks to be told how each reload went; of the last problem at once, if there is one.
+
+        Args:
+            listener: Called in the thread that watches: with the problem, or with `None` when the files are in force.
+        """
+        self._listener = listener
+        if self._problem is not None:
+            listener(self._problem)
 
     def start(self) -> None:
         """
@@ -216,6 +228,7 @@ class Watcher:
                 self._is_loading = False
 
     def _put_in_force(self, rule_set: RuleSet, stop: threading.Event) -> None:
+        is_news = self._problem is not None
         with self._lock:
             limiter = self._limiter()
             if limiter is None or limiter.closed or stop.is_set():
@@ -224,9 +237,12 @@ class Watcher:
             if rule_set.to_json() != limiter.rule_set.to_json():
                 generation = limiter.load(rule_set)
                 self._reloads += 1
+                is_news = True
                 self._last_loaded_at = datetime.now(tz=UTC)
                 LOG.info("rules reloaded from %s: generation %d", self._source, generation)
         self._problem = None
+        if is_news and self._listener is not None:
+            self._listener(None)
         if (files := self._absolute(rule_set)) != self._files:
             # New ones may have changed since they were read.
             self._files, self._content = files, None
@@ -239,6 +255,8 @@ class Watcher:
         LOG.error("changed rules refused, those in force stay: %s", problem, exc_info=None if isinstance(error, TidegateError) else error)
         # Its frames would keep alive what they refer to.
         self._problem = problem.with_traceback(None)
+        if self._listener is not None:
+            self._listener(self._problem)
 
     def _paths(self) -> tuple[Path, ...]:
         problems = () if self._problem is None else self._problem.problems

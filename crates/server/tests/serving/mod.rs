@@ -95,7 +95,7 @@ pub(crate) fn app(changes: &Value) -> Arc<App> {
         "http": port, "grpc": port, "workers": 1, "reuse_port": false,
         "limits": {
             "connections": 100, "head_bytes": 16_384, "body_bytes": 1_048_576, "streams": 100, "batch": 100,
-            "read_timeout": 10, "idle_timeout": 300, "connection_age": 0,
+            "read_timeout": 10, "idle_timeout": 20, "connection_age": 0,
         },
         "headers": {"standard": true, "retry_after": true, "x_ratelimit": "off"},
         "rls": {"headers": "off", "metadata": "off", "shadow_mode": false, "quota_mode": false},

@@ -1,0 +1,55 @@
+"""
+The settings as people and editors read them: a table for the reference, a JSON Schema.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from tidegate.service.table import GROUPS, TABLE
+
+if TYPE_CHECKING:
+    from tidegate.service.table import Setting
+
+DIALECT = "https://json-schema.org/draft/2020-12/schema"
+
+
+def json_schema() -> dict[str, Any]:
+    """
+    What an editor may accept in a file of settings.
+
+    Returns:
+        A JSON Schema of draft 2020-12.
+    """
+    schema: dict[str, Any] = {"$schema": DIALECT, "title": "Tidegate settings", "description": "How the service is set up.", **_object()}
+    for setting in TABLE.values():
+        place = schema
+        *sections, name = setting.key.split(".")
+        for section in sections:
+            place = place["properties"].setdefault(section, _object())
+        default = {"default": setting.default_text} if setting.default is not None else {}
+        place["properties"][name] = {"description": setting.about, **setting.kind.schema(), **default}
+    return schema
+
+
+def markdown() -> str:
+    """
+    The table of the reference.
+
+    Returns:
+        A heading and a table for each group.
+    """
+    return "\n\n".join(_group(title, group) for title, group in GROUPS.items()) + "\n"
+
+
+def _object() -> dict[str, Any]:
+    return {"type": "object", "properties": {}, "additionalProperties": False}
+
+
+def _group(title: str, group: tuple[Setting, ...]) -> str:
+    rows = "\n".join(f"| `{setting.key}` | {_default(setting)} | {setting.about} |" for setting in group)
+    return f"\n## {title}\n\n| key | default | meaning |\n| --- | --- | --- |\n{rows}"
+
+
+def _default(setting: Setting) -> str:
+    return f"`{setting.default_text}`" if setting.default_text else ""

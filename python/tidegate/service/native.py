@@ -1,0 +1,80 @@
+"""
+The settings as Rust takes them: one JSON document, `crates/server/src/settings.rs`.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from tidegate.service.settings import Settings
+
+_CPU_MAX = Path("/sys/fs/cgroup/cpu.max")
+
+
+def to_json(settings: Settings) -> str:
+    """
+    Writes the document. It may hold the token: it is for the server, not for logs.
+
+    Args:
+        settings: The settings.
+
+    Returns:
+        The document.
+    """
+    endpoint = settings["otlp.endpoint"]
+    document = {
+        "http": _listener(settings, "http"),
+        "grpc": _listener(settings, "grpc"),
+        "workers": settings["workers"] or cores(),
+        "reuse_port": settings["reuse_port"],
+        "limits": _section(settings, "limits"),
+        "headers": _section(settings, "headers"),
+        "rls": _section(settings, "rls"),
+        "trusted_gateways": list(settings["trusted_gateways"]),
+        "deny_status": settings["deny_status"],
+        "top_size": settings["top.size"],
+        "top_keys": settings["top.keys"],
+        "otlp": None if endpoint is None else {"endpoint": endpoint, "share": settings["otlp.share"]},
+    }
+    return json.dumps(document)
+
+
+def cores() -> int:
+    """
+    How many cores this process may use.
+
+    Returns:
+        What the scheduler and the container allow, at least 1.
+    """
+    found = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    try:
+        share, period = _CPU_MAX.read_text(encoding="ascii").split()
+        allowed = math.ceil(int(share) / int(period))
+    except (OSError, ValueError, ZeroDivisionError):
+        # No container, or one without a limit.
+        return found
+    return max(1, min(found, allowed))
+
+
+def _section(settings: Settings, name: str) -> dict[str, Any]:
+    start = f"{name}."
+    return {key.removeprefix(start): value for key, value in settings.values.items() if key.startswith(start)}
+
+
+def _listener(settings: Settings, port: str) -> dict[str, Any] | None:
+    place = settings[f"{port}.listen"]
+    if place is None:
+        return None
+    files = {name: settings[f"{port}.tls.{name}"] for name in ("cert", "key", "client_ca")}
+    tls = {name: None if path is None else os.path.abspath(path) for name, path in files.items()}  # noqa: PTH100  # keeps links, which are swapped
+    return {
+        "listen": {"unix": {"path": place.path}} if place.path else {"tcp": {"host": place.host, "port": place.port}},
+        "tls": tls if tls["cert"] is not None else None,
+        "token": settings["http.token"] if port == "http" else None,
+        "reflection": settings["grpc.reflection"] if port == "grpc" else False,
+    }

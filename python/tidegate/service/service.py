@@ -1,0 +1,118 @@
+"""
+The service: rules, an engine, and ports that answer by them. Python starts and supervises it; requests are answered in Rust.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Self
+
+from tidegate import rules
+from tidegate._native import Server
+from tidegate.errors import RuleError, TidegateError
+from tidegate.rule_limiter import RuleLimiter
+from tidegate.service import native
+from tidegate.service.log import LOG
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    from tidegate.service.settings import Settings
+
+
+class Service:
+    """
+    A service that runs in this process, on threads of its own.
+
+    ```python
+    with Service(settings.load(flags={"rules": "rules.yaml", "http.listen": "127.0.0.1:0"})) as service:
+        print(service.addresses)
+    ```
+
+    Args:
+        settings: How it is set up.
+
+    Raises:
+        RuleError: The rules are wrong, with all problems that were found.
+        ConfigError: The store is not known.
+    """
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        self.limiter = RuleLimiter(
+            settings["rules"], watch=settings["watch"], merge_domains=settings["merge_domains"], **settings.store_options
+        )
+        self._server = Server(self.limiter, native.to_json(settings))
+        if self.limiter.watcher is not None:
+            self.limiter.watcher.listen(self._note)
+
+    @property
+    def addresses(self) -> dict[str, str]:
+        """Where it listens, by the names of the ports: `http`, `grpc`. Those that are off are missing."""
+        return self._server.addresses
+
+    def start(self) -> dict[str, str]:
+        """
+        Begins to listen and to serve.
+
+        Returns:
+            The addresses.
+
+        Raises:
+            StartupError: A port is taken, a certificate is wrong, or the like.
+        """
+        return self._server.start()
+
+    def reload(self) -> RuleError | None:
+        """
+        Loads rules and certificates again, as SIGHUP does. What is wrong is not taken: that in force stays.
+
+        Returns:
+            What is wrong with the rules, if anything is.
+        """
+        if (wrong := self._server.reload_certificates()) is not None:
+            LOG.error("certificates refused, those in force stay: %s", wrong)
+        problem = None
+        try:
+            generation = self.limiter.load(rules.load(self.settings["rules"], merge_domains=self.settings["merge_domains"]))
+        except TidegateError as error:
+            problem = error if isinstance(error, RuleError) else RuleError(f"the rules cannot be loaded: {error}")
+            LOG.error("rules refused, those in force stay: %s", problem)
+        else:
+            LOG.info("rules loaded from %s: generation %d", self.settings["rules"], generation)
+        # A problem with files that are watched is noted by the watcher, which also notices when it is gone.
+        if problem is None or self.limiter.watcher is None:
+            self._note(problem)
+        return problem
+
+    def drain(self, grace: float | None = None) -> int:
+        """
+        Turns readiness off, serves on for a while, takes no more connections, waits for requests that run.
+
+        Args:
+            grace: Seconds to serve on; by default `shutdown.grace`.
+
+        Returns:
+            How many connections were cut, because `shutdown.limit` was over.
+        """
+        return self._server.drain(self.settings["shutdown.grace"] if grace is None else grace, self.settings["shutdown.limit"])
+
+    def stop(self) -> None:
+        """
+        Ends at once. Nothing happens if it has ended.
+        """
+        self._server.stop()
+        self.limiter.close()
+
+    def __enter__(self) -> Self:
+        try:
+            self.start()
+        except BaseException:
+            self.stop()
+            raise
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> None:
+        self.stop()
+
+    def _note(self, problem: RuleError | None) -> None:
+        self._server.note_reload(None if problem is None else str(problem))
