@@ -2,6 +2,7 @@
 
 PYTHON ?= python3
 FUZZ_SECONDS ?= 60
+MINUTES ?= 3
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -67,6 +68,10 @@ serve: setup ## Serve the example rules from memory; prints addresses and a curl
 
 bench: $(VENV)/.bench ## Measure speed and size against other libraries
 	$(BIN)/python benchmarks/run.py
+
+.PHONY: soak
+soak: $(VENV)/.bench ## Load a service for MINUTES (3) while rules, store and instances change
+	$(BIN)/python benchmarks/soak.py --minutes $(MINUTES)
 
 docs: setup ## Build the documentation into site/
 	$(BIN)/mkdocs build --strict --quiet --site-dir site

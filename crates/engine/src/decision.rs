@@ -109,6 +109,11 @@ impl Decision {
         self.degraded.as_ref()
     }
 
+    /// What was asked.
+    pub fn origin(&self) -> Origin {
+        self.origin
+    }
+
     /// The generation of quotas that decided.
     pub fn generation(&self) -> u64 {
         self.plan.generation()
@@ -146,11 +151,26 @@ impl Decision {
 
     /// Names of the rules that apply, in the order in which they were looked at.
     pub fn rules(&self) -> impl Iterator<Item = &Arc<str>> {
-        let numbers: &[usize] = match &self.asked {
+        self.rule_numbers().iter().filter_map(|&rule| Some(&self.plan.rules()?.set.rules()[rule].name))
+    }
+
+    /// Numbers of the rules that apply, in the order in which they were looked at.
+    pub fn rule_numbers(&self) -> &[usize] {
+        match &self.asked {
             Asked::Key(_) => &[],
             Asked::Request(requested) => &requested.rules,
-        };
-        numbers.iter().filter_map(|&rule| Some(&self.plan.rules()?.set.rules()[rule].name))
+        }
+    }
+
+    /// The number of the rule that a status is of, and the key that it counted; no number if there are only quotas for keys.
+    pub fn counted(&self, status: &Status) -> (Option<usize>, Digest) {
+        match &self.asked {
+            Asked::Key(key) => (None, *key),
+            Asked::Request(requested) => {
+                let charged = &requested.charged[usize::from(status.quota)];
+                (Some(charged.rule), charged.key)
+            }
+        }
     }
 
     /// Names of the rules in shadow that would have denied the request.

@@ -252,6 +252,11 @@ impl Engine {
         }
     }
 
+    /// The store's time, in nanoseconds since 1970.
+    pub fn now_ns(&self) -> u64 {
+        self.store.now().saturating_mul(self.store.tick().nanos())
+    }
+
     /// What the engine and its store hold and have done.
     pub fn stats(&self) -> EngineStats {
         let (allowed, denied) = (self.degraded.allowed.load(Ordering::Relaxed), self.degraded.denied.load(Ordering::Relaxed));

@@ -1,7 +1,13 @@
-//! A decision as HTTP header fields: `RateLimit-Policy`, `RateLimit` and `Retry-After`.
+//! A decision as HTTP header fields: `RateLimit-Policy`, `RateLimit`, `Retry-After` and, for those who know them, `X-RateLimit-*`.
 //!
-//! The form is that of draft-ietf-httpapi-ratelimit-headers-11. Everything is rounded to whole seconds so that it stays true: waits up, what is left down.
+//! The form of the first two is that of draft-ietf-httpapi-ratelimit-headers-11. Everything is rounded to whole seconds so that it stays true: waits
+//! and times up, what is left down.
 
+mod x_ratelimit;
+
+use std::fmt::Write as _;
+
+use smallvec::SmallVec;
 use tidegate_core::decision::{Status, Verdict};
 use tidegate_core::quota::Shape;
 use tidegate_core::time::Ticks;
@@ -18,44 +24,126 @@ const EFFECTIVE_WINDOW: &str = "t";
 
 const SECOND: u64 = 1_000_000_000;
 
-/// The fields to send with a response, whether it was allowed or denied. Unlimited quotas are not mentioned.
+/// The largest integer of a structured field (RFC 9651): who has more left is told this.
+const INTEGER_MAX: u64 = 999_999_999_999_999;
+
+/// Which fields are sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Profile {
+    /// `RateLimit-Policy` and `RateLimit`.
+    pub standard: bool,
+    /// `Retry-After` on denials.
+    pub retry_after: bool,
+    /// `X-RateLimit-Limit`, `-Remaining` and `-Reset`.
+    pub x_ratelimit: XRateLimit,
+}
+
+/// The forms of `X-RateLimit-*`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum XRateLimit {
+    /// Not sent.
+    Off,
+    /// `Reset` is a time, in seconds since 1970.
+    Epoch,
+    /// `Reset` is a wait in seconds.
+    Delta,
+    /// As Envoy writes it, after the third revision of the draft: `Limit` also lists all quotas with their windows.
+    Draft03,
+}
+
+impl Profile {
+    /// What the standards say, and nothing else.
+    pub const STANDARD: Self = Self { standard: true, retry_after: true, x_ratelimit: XRateLimit::Off };
+}
+
+/// A field.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Field {
+    /// `RateLimit-Policy`.
+    Policy,
+    /// `RateLimit`.
+    RateLimit,
+    /// `Retry-After`.
+    RetryAfter,
+    /// `X-RateLimit-Limit`.
+    XLimit,
+    /// `X-RateLimit-Remaining`.
+    XRemaining,
+    /// `X-RateLimit-Reset`.
+    XReset,
+}
+
+impl Field {
+    /// Its name.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Policy => "RateLimit-Policy",
+            Self::RateLimit => "RateLimit",
+            Self::RetryAfter => "Retry-After",
+            Self::XLimit => "X-RateLimit-Limit",
+            Self::XRemaining => "X-RateLimit-Remaining",
+            Self::XReset => "X-RateLimit-Reset",
+        }
+    }
+}
+
+/// Fields with their values.
+pub type Fields = SmallVec<[(Field, String); 4]>;
+
+/// The standard fields to send with a response, whether it was allowed or denied. Unlimited quotas are not mentioned.
 pub fn fields(decision: &Decision) -> Vec<(&'static str, String)> {
+    fields_in(decision, Profile::STANDARD, 0).into_iter().map(|(field, value)| (field.as_str(), value)).collect()
+}
+
+/// The fields of a profile. `now_ns` is the time of the decision, in nanoseconds since 1970; only [`XRateLimit::Epoch`] asks for it.
+pub fn fields_in(decision: &Decision, profile: Profile, now_ns: u64) -> Fields {
     let told = || decision.statuses().filter(|(_, status)| status.limit.is_some() && decision.is_told(status));
-    let policies: Vec<String> = told().map(|(planned, status)| policy(planned, status)).collect();
-    let mut fields = Vec::new();
-    if !policies.is_empty() {
-        fields.push(("RateLimit-Policy", policies.join(", ")));
-    }
     // The tightest of those that clients are told about, which need not be the one that decides.
-    if let Some(status) = Verdict::new(told().map(|(_, status)| *status).collect()).binding() {
-        fields.push(("RateLimit", available(decision.planned(status), status)));
+    let verdict = Verdict::new(told().map(|(_, status)| *status).collect());
+    let tightest = verdict.binding().map(|status| (decision.planned(status), status));
+    let mut fields = Fields::new();
+    if let (true, Some((planned, status))) = (profile.standard, tightest) {
+        fields.push((Field::Policy, joined(told().map(|(planned, status)| policy(planned, status)))));
+        fields.push((Field::RateLimit, available(planned, status)));
     }
-    if let (false, Some(wait)) = (decision.is_allowed(), decision.verdict().retry_after()) {
-        fields.push(("Retry-After", seconds_up(wait).max(1).to_string()));
+    if let (true, false, Some(wait)) = (profile.retry_after, decision.is_allowed(), decision.verdict().retry_after()) {
+        fields.push((Field::RetryAfter, seconds_up(wait).max(1).to_string()));
+    }
+    if let (true, Some((planned, status))) = (profile.x_ratelimit != XRateLimit::Off, tightest) {
+        x_ratelimit::push(&mut fields, profile.x_ratelimit, (planned, status), told(), now_ns);
     }
     fields
 }
 
 fn policy(planned: &Planned, status: &Status) -> String {
-    let quota = status.limit.unwrap_or(0);
+    let quota = integer(status.limit);
+    if matches!(planned.quota.shape(), Shape::Concurrency { .. }) {
+        return format!("\"{}\";{QUOTA}={quota};{UNIT}=\"concurrent-requests\"", planned.label);
+    }
+    match window_s(planned, status) {
+        Some(window) => format!("\"{}\";{QUOTA}={quota};{WINDOW}={window}", planned.label),
+        None => format!("\"{}\";{QUOTA}={quota}", planned.label),
+    }
+}
+
+/// The window of a quota in whole seconds, if it has one of a fixed length.
+fn window_s(planned: &Planned, status: &Status) -> Option<u64> {
     let window = match *planned.quota.shape() {
-        Shape::Concurrency { .. } => return format!("\"{}\";{QUOTA}={quota};{UNIT}=\"concurrent-requests\"", planned.label),
         // A bucket of B units fills in B / rate: that is the window in which B may be used.
-        Shape::Gcra { limit, period_ns, .. } | Shape::LeakyBucket { limit, period_ns, .. } => scaled(quota, period_ns, limit),
+        Shape::Gcra { limit, period_ns, .. } | Shape::LeakyBucket { limit, period_ns, .. } => {
+            scaled(status.limit.unwrap_or(0), period_ns, limit)
+        }
         // Absent for calendar windows: a month has no fixed length, and the parameter is optional.
         _ => planned.quota.period_ns(),
     };
-    match window.map(seconds_up) {
-        Some(window) if window > 0 => format!("\"{}\";{QUOTA}={quota};{WINDOW}={window}", planned.label),
-        _ => format!("\"{}\";{QUOTA}={quota}", planned.label),
-    }
+    window.map(seconds_up).filter(|&window| window > 0)
 }
 
 fn available(planned: &Planned, status: &Status) -> String {
     let remaining = status.remaining.unwrap_or(0);
     let window = match *planned.quota.shape() {
         // Nobody knows when slots come free; and a quota that never has room has no window either.
-        Shape::Concurrency { .. } => return format!("\"{}\";{AVAILABLE}={remaining}", planned.label),
+        Shape::Concurrency { .. } => return format!("\"{}\";{AVAILABLE}={}", planned.label, integer(Some(remaining))),
         _ if status.limit == Some(0) => return format!("\"{}\";{AVAILABLE}=0", planned.label),
         _ if remaining == 0 => status.retry_after.filter(|&wait| wait > 0).unwrap_or(status.reset_after),
         // With this window, available / window is the sustainable rate.
@@ -64,7 +152,8 @@ fn available(planned: &Planned, status: &Status) -> String {
         }
         _ => status.reset_after,
     };
-    format!("\"{}\";{AVAILABLE}={remaining};{EFFECTIVE_WINDOW}={}", planned.label, seconds_up(window))
+    let (remaining, window) = (integer(Some(remaining)), seconds_up(window));
+    format!("\"{}\";{AVAILABLE}={remaining};{EFFECTIVE_WINDOW}={window}", planned.label)
 }
 
 /// `units * period / limit`, rounded up; `None` without a rate.
@@ -73,6 +162,18 @@ fn scaled(units: u64, period_ns: u64, limit: u64) -> Option<u64> {
     u64::try_from(time).ok()
 }
 
+/// A number that a structured field can hold.
+fn integer(units: Option<u64>) -> u64 {
+    units.unwrap_or(0).min(INTEGER_MAX)
+}
+
 fn seconds_up(wait: Ticks) -> u64 {
     wait.div_ceil(SECOND)
+}
+
+fn joined(items: impl Iterator<Item = String>) -> String {
+    items.fold(String::new(), |mut list, item| {
+        let _ = write!(list, "{}{item}", if list.is_empty() { "" } else { ", " });
+        list
+    })
 }

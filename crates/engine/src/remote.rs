@@ -71,6 +71,7 @@ pub(crate) struct Parts {
     store: RedisStore,
     budget: Duration,
     breakers: RwLock<HashMap<ShardId, Arc<Guard>>>,
+    traffic: Arc<Traffic>,
     /// `None` if it is switched off.
     denials: Option<DenyCache>,
     pub(crate) fallback: Fallback,
@@ -85,6 +86,7 @@ pub(crate) struct Parts {
 #[derive(Debug)]
 struct Guard {
     breaker: Breaker,
+    traffic: Arc<Traffic>,
     /// What the last call that failed was told, for people.
     last_error: Mutex<Option<StoreError>>,
     /// When a call last failed, and when one was last answered.
@@ -92,8 +94,29 @@ struct Guard {
     answered_at: AtomicU64,
 }
 
+/// How calls to all servers went.
+#[derive(Debug, Default)]
+struct Traffic {
+    answered: AtomicU64,
+    answered_ns: AtomicU64,
+    failed: [AtomicU64; StoreError::KINDS.len()],
+}
+
+impl Traffic {
+    fn count(&self, reply: Result<Ticks, &StoreError>) {
+        match reply {
+            Ok(took_ns) => {
+                self.answered.fetch_add(1, Ordering::Relaxed);
+                self.answered_ns.fetch_add(took_ns, Ordering::Relaxed);
+            }
+            Err(error) => _ = self.failed[error.kind_index()].fetch_add(1, Ordering::Relaxed),
+        }
+    }
+}
+
 impl Guard {
     fn record(&self, now: Ticks, token: Token, reply: Result<Ticks, &StoreError>) {
+        self.traffic.count(reply);
         let outcome = outcome(reply);
         self.breaker.record(now, token, outcome);
         // Who complains of one value has answered.
@@ -209,6 +232,7 @@ impl Parts {
             store: RedisStore::open(&options.config),
             budget: options.budget,
             breakers: RwLock::default(),
+            traffic: Arc::default(),
             denials: (options.denials_max > 0).then(|| DenyCache::new(options.denials_max)),
             fallback: Fallback::new(options.fallback_keys_max, options.instances_min),
             late: AtomicU64::new(0),
@@ -233,6 +257,7 @@ impl Parts {
             let breaker = Breaker::new(self.budget_ns(), crate::engine::random_seed());
             Arc::new(Guard {
                 breaker,
+                traffic: Arc::clone(&self.traffic),
                 last_error: Mutex::new(None),
                 failed_at: AtomicU64::new(0),
                 answered_at: AtomicU64::new(0),

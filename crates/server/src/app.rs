@@ -2,15 +2,16 @@
 
 use std::net::IpAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use parking_lot::Mutex;
 use tidegate_engine::engine::Engine;
+use tokio::sync::watch;
 
 use crate::metrics::{Metrics, Port};
 use crate::settings::Settings;
 use crate::top::Top;
+use crate::trace::Tracer;
 
 /// What all handlers share.
 #[derive(Debug)]
@@ -23,12 +24,25 @@ pub struct App {
     pub metrics: Metrics,
     /// Who is denied most.
     pub top: Top,
+    /// Who sends traces, if they go anywhere.
+    pub tracer: Option<Tracer>,
     /// When the service began.
     pub started: Instant,
-    is_draining: AtomicBool,
+    phase: watch::Sender<Phase>,
     reload_problem: Mutex<Option<Arc<str>>>,
     /// By port.
     tls_problems: Mutex<[Option<Arc<str>>; 2]>,
+}
+
+/// How near the service is to its end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Phase {
+    /// Nobody asked it to stop.
+    Serving,
+    /// It still serves, but new requests should go elsewhere.
+    Draining,
+    /// What runs is finished, nothing new is begun: streams without an end are to be ended.
+    Closing,
 }
 
 /// Who sent a request.
@@ -43,11 +57,12 @@ impl App {
     pub fn new(engine: Arc<Engine>, settings: Settings) -> Self {
         Self {
             metrics: Metrics::new(&settings),
-            top: Top::new(settings.top_size),
+            top: Top::new(settings.top_size, settings.top_keys),
+            tracer: settings.otlp.as_ref().map(Tracer::start),
             engine,
             settings,
             started: Instant::now(),
-            is_draining: AtomicBool::new(false),
+            phase: watch::Sender::new(Phase::Serving),
             reload_problem: Mutex::new(None),
             tls_problems: Mutex::new([None, None]),
         }
@@ -55,12 +70,27 @@ impl App {
 
     /// Whether new requests should go elsewhere: the service is about to stop. It still serves.
     pub fn is_draining(&self) -> bool {
-        self.is_draining.load(Ordering::Relaxed)
+        *self.phase.borrow() >= Phase::Draining
     }
 
     /// Tells those who ask for readiness that the service is about to stop.
     pub fn begin_drain(&self) {
-        self.is_draining.store(true, Ordering::Relaxed);
+        self.enter(Phase::Draining);
+    }
+
+    /// Tells streams without an end to end.
+    pub fn begin_close(&self) {
+        self.enter(Phase::Closing);
+    }
+
+    /// The phase, for those who wait for the next one.
+    pub fn phase(&self) -> watch::Receiver<Phase> {
+        self.phase.subscribe()
+    }
+
+    fn enter(&self, phase: Phase) {
+        let is_next = |now: &mut Phase| phase > std::mem::replace(now, phase.max(*now));
+        self.phase.send_if_modified(is_next);
     }
 
     /// Tells streams without an end to end.

@@ -1,14 +1,152 @@
-//! The service that Envoy asks, and what goes with it.
+//! The service that Envoy asks, and what goes with it: health and reflection.
+//!
+//! | module | holds |
+//! | --- | --- |
+//! | [`rate_limit`] | `ShouldRateLimit`: by files of the reference service, by rules |
+//! | [`question`] | what is asked, read from the bytes of a message |
+//! | `wire`, `deadline` | messages in bodies, timeouts in headers |
+//! | [`failure`] | how calls fail |
+//! | `health`, `reflection` | the two services that every gRPC server has |
+//! | [`proto`] | the messages |
+
+mod deadline;
+pub mod failure;
+mod health;
+pub mod proto;
+pub mod question;
+pub mod rate_limit;
+mod reflection;
+mod wire;
 
 use std::sync::Arc;
 
-use http::{Request, Response};
-use hyper::body::Incoming;
+use bytes::Bytes;
+use http::header::{ALLOW, CONTENT_TYPE};
+use http::request::Parts;
+use http::{HeaderValue, Method, Request, Response, StatusCode, Version};
+use tokio::time::timeout;
 
+use self::failure::{Code, Failure};
+use self::question::Question;
+use self::wire::Messages;
 use crate::app::{App, Peer};
 use crate::body::Body;
+use crate::metrics::{AnswerCode, Protocol};
 
 /// Answers a request on the port of gRPC.
-pub async fn serve(_app: Arc<App>, _peer: Peer, _request: Request<Incoming>) -> Response<Body> {
-    Response::new(Body::empty())
+pub async fn serve<B>(app: Arc<App>, _peer: Peer, request: Request<B>) -> Response<Body>
+where
+    B: http_body::Body<Data = Bytes> + Unpin + Send + 'static,
+{
+    if let Some(refusal) = refuse(&request) {
+        app.metrics.count_answer(Protocol::Grpc, AnswerCode::Http(refusal.status().as_u16()));
+        return refusal;
+    }
+    let (head, body) = request.into_parts();
+    if head.uri.path() == rate_limit::SHOULD_RATE_LIMIT {
+        return wire::response(should_rate_limit(&app, &head, body).await);
+    }
+    let answer = other(&app, &head, body).await;
+    let code = answer.as_ref().map_or_else(|failure| failure.code, |_| Code::Ok);
+    app.metrics.count_answer(Protocol::Grpc, AnswerCode::Grpc(code as u8));
+    answer.map_or_else(|failure| failure.response(), wire::success)
+}
+
+/// The call on whose path every decision is.
+async fn should_rate_limit<B>(app: &Arc<App>, head: &Parts, body: B) -> Result<Bytes, Failure>
+where
+    B: http_body::Body<Data = Bytes> + Unpin,
+{
+    let message = read(app, body).await;
+    let mut watch = app.watch(Protocol::Grpc, &head.headers);
+    let answer = async {
+        let message = message?;
+        let patience = deadline::patience(&head.headers)?;
+        let answered = rate_limit::answer(app, &mut watch, &Question::read(&message)?, patience).await?;
+        Ok(wire::framed(&answered.response))
+    };
+    let answer = answer.await;
+    let code = answer.as_ref().map_or_else(|failure: &Failure| failure.code, |_| Code::Ok);
+    watch.answered(app, AnswerCode::Grpc(code as u8));
+    answer
+}
+
+/// All other calls.
+async fn other<B>(app: &Arc<App>, head: &Parts, body: B) -> Result<Body, Failure>
+where
+    B: http_body::Body<Data = Bytes> + Unpin + Send + 'static,
+{
+    let has_reflection = || app.settings.grpc.as_ref().is_some_and(|port| port.reflection);
+    match head.uri.path() {
+        health::CHECK => {
+            let answer = health::check(app, &read(app, body).await?)?;
+            Ok(Body::full(answer).with_trailers(wire::ok_trailers()))
+        }
+        health::WATCH => health::watch(app, &read(app, body).await?),
+        path if reflection::PATHS.contains(&path) && has_reflection() => Ok(reflection::converse(app, body)),
+        _ => Err(Failure::new(Code::Unimplemented, "there is no such call")),
+    }
+}
+
+/// The one message of a request, within the time that it may take.
+async fn read<B>(app: &App, body: B) -> Result<Bytes, Failure>
+where
+    B: http_body::Body<Data = Bytes> + Unpin,
+{
+    let limits = &app.settings.limits;
+    match timeout(limits.read_timeout, Messages::new(body, limits.body_bytes).only()).await {
+        Ok(message) => message,
+        Err(_) => Err(Failure::new(Code::DeadlineExceeded, "the request did not come in time")),
+    }
+}
+
+/// What is said to those who do not speak gRPC.
+fn refuse<B>(request: &Request<B>) -> Option<Response<Body>> {
+    if request.version() < Version::HTTP_2 {
+        return Some(refusal(StatusCode::HTTP_VERSION_NOT_SUPPORTED, "this port speaks gRPC, over HTTP/2 only\n"));
+    }
+    if request.method() != Method::POST {
+        let mut refusal = refusal(StatusCode::METHOD_NOT_ALLOWED, "this port speaks gRPC, whose calls are POST\n");
+        refusal.headers_mut().insert(ALLOW, HeaderValue::from_static("POST"));
+        return Some(refusal);
+    }
+    if !request.headers().get(CONTENT_TYPE).is_some_and(is_grpc) {
+        return Some(refusal(StatusCode::UNSUPPORTED_MEDIA_TYPE, "this port speaks gRPC: application/grpc\n"));
+    }
+    None
+}
+
+fn refusal(status: StatusCode, text: &'static str) -> Response<Body> {
+    let mut response = Response::new(Body::full(text));
+    *response.status_mut() = status;
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
+    response
+}
+
+/// `application/grpc`, also with `+proto` and with parameters; other codecs and the form for browsers are not understood.
+fn is_grpc(content_type: &HeaderValue) -> bool {
+    let is_ours = |rest: &[u8]| matches!(rest.split(|&byte| byte == b';').next(), Some(b"" | b"+proto"));
+    content_type.as_bytes().strip_prefix(b"application/grpc").is_some_and(is_ours)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_protobuf_over_grpc_is_understood() {
+        for (content_type, expected) in [
+            ("application/grpc", true),
+            ("application/grpc+proto", true),
+            ("application/grpc;charset=utf-8", true),
+            ("application/grpc+proto; v=1", true),
+            ("application/grpc+json", false),
+            ("application/grpc-web", false),
+            ("application/grpcx", false),
+            ("application/json", false),
+            ("", false),
+        ] {
+            assert_eq!(is_grpc(&HeaderValue::from_static(content_type)), expected, "{content_type:?}");
+        }
+    }
 }

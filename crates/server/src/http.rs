@@ -1,14 +1,102 @@
 //! Checks as JSON, forward-auth, health, metrics.
+//!
+//! | module | holds |
+//! | --- | --- |
+//! | `route` | which path is what, and by which methods |
+//! | `read` | bodies, within their limits |
+//! | `question`, `text` | what a check says, and the facts that it states |
+//! | `check` | check, batch, peek, usage |
+//! | `answer`, `write` | a decision as JSON |
+//! | `forward_auth`, `gateway` | sub-requests of gateways |
+//! | `rls`, `rls_read` | the reference service's JSON form |
+//! | `health` | liveness and readiness |
+//! | `pages` | what operators read: metrics, top, the `OpenAPI` document |
+//! | `problem` | everything that is wrong, in one form |
+//! | `token` | who may ask |
+
+mod answer;
+mod check;
+mod forward_auth;
+mod gateway;
+mod health;
+mod pages;
+mod problem;
+mod question;
+mod read;
+mod route;
+mod text;
+mod token;
+mod write;
 
 use std::sync::Arc;
 
-use http::{Request, Response};
-use hyper::body::Incoming;
+use bytes::Bytes;
+use http::header::{CACHE_CONTROL, CONTENT_LENGTH, CONTENT_TYPE};
+use http::request::Parts;
+use http::{HeaderValue, Method, Request, Response, StatusCode};
+use http_body::Body as _;
 
+use self::check::Kind;
+use self::problem::Problem;
+use self::route::Route;
 use crate::app::{App, Peer};
 use crate::body::Body;
+use crate::metrics::{AnswerCode, Protocol};
+
+const JSON: HeaderValue = HeaderValue::from_static("application/json");
+const NO_STORE: HeaderValue = HeaderValue::from_static("no-store");
 
 /// Answers a request on the port of HTTP.
-pub async fn serve(_app: Arc<App>, _peer: Peer, _request: Request<Incoming>) -> Response<Body> {
-    Response::new(Body::empty())
+pub async fn serve<B>(app: Arc<App>, peer: Peer, request: Request<B>) -> Response<Body>
+where
+    B: http_body::Body<Data = Bytes> + Send + Unpin,
+{
+    let (head, body) = request.into_parts();
+    let response = match find(&app, &head) {
+        Ok(Route::Check) => check::one(&app, Kind::Check, &head, body).await,
+        Ok(Route::Peek) => check::one(&app, Kind::Peek, &head, body).await,
+        Ok(Route::Usage) => check::one(&app, Kind::Usage, &head, body).await,
+        Ok(Route::Batch) => check::batch(&app, &head, body).await,
+        // What a gateway sends along is not waited for.
+        Ok(Route::ForwardAuth) => forward_auth::serve(&app, peer, &head).await,
+        Ok(route) => counted(&app, pages::serve(&app, route, &head)),
+        Err(problem) => counted(&app, problem.into_response()),
+    };
+    if head.method == Method::HEAD { without_body(response) } else { response }
+}
+
+/// The route of a request, if it may be taken.
+fn find(app: &App, head: &Parts) -> Result<Route, Problem> {
+    let route = Route::find(head.uri.path());
+    let is_open = matches!(route, Some(Route::Health | Route::Ready));
+    if !is_open && !token::is_right(app, &head.headers) {
+        // A gateway would hand a 401 to its client, as a question for credentials.
+        return Err(if route == Some(Route::ForwardAuth) { Problem::forbidden() } else { Problem::unauthorized() });
+    }
+    let route = route.ok_or_else(Problem::not_found)?;
+    if route.takes(&head.method) { Ok(route) } else { Err(Problem::method_not_allowed(route.methods())) }
+}
+
+/// Counts an answer that decides nothing.
+fn counted(app: &App, response: Response<Body>) -> Response<Body> {
+    app.metrics.count_answer(Protocol::Http, AnswerCode::Http(response.status().as_u16()));
+    response
+}
+
+/// An answer in JSON that is true for now only.
+fn json(status: StatusCode, content: impl Into<Bytes>) -> Response<Body> {
+    let mut response = Response::new(Body::full(content));
+    *response.status_mut() = status;
+    response.headers_mut().insert(CONTENT_TYPE, JSON);
+    response.headers_mut().insert(CACHE_CONTROL, NO_STORE);
+    response
+}
+
+/// What is answered to HEAD: the same without the body, whose length is told all the same.
+fn without_body(response: Response<Body>) -> Response<Body> {
+    let (mut head, body) = response.into_parts();
+    if let Some(length) = body.size_hint().exact() {
+        head.headers.insert(CONTENT_LENGTH, length.into());
+    }
+    Response::from_parts(head, Body::empty())
 }

@@ -10,6 +10,8 @@
 //! | [`http`] | checks as JSON, forward-auth, health, metrics |
 //! | [`metrics`] | counters and histograms, and the page that Prometheus reads |
 //! | [`top`] | the keys that are denied most |
+//! | [`trace`] | spans for a collector |
+//! | [`watch`] | one request, and what is counted, remembered and traced of it |
 //!
 //! No Python runs on the path of a request, and no framework: hyper hands a request to one of two functions, which look at its path.
 
@@ -21,3 +23,5 @@ pub mod metrics;
 pub mod server;
 pub mod settings;
 pub mod top;
+pub mod trace;
+pub mod watch;

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Deserializer};
 use tidegate_core::rules::address::Network;
+use tidegate_engine::headers::{self, Profile};
 
 /// Everything.
 #[derive(Debug, Clone, Deserialize)]
@@ -122,6 +123,19 @@ pub struct Headers {
     pub x_ratelimit: XRateLimit,
 }
 
+impl Headers {
+    /// The same for the engine.
+    pub fn profile(self) -> Profile {
+        let x_ratelimit = match self.x_ratelimit {
+            XRateLimit::Off => headers::XRateLimit::Off,
+            XRateLimit::Epoch => headers::XRateLimit::Epoch,
+            XRateLimit::Delta => headers::XRateLimit::Delta,
+            XRateLimit::Draft03 => headers::XRateLimit::Draft03,
+        };
+        Profile { standard: self.standard, retry_after: self.retry_after, x_ratelimit }
+    }
+}
+
 /// The forms of `X-RateLimit-*`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -134,6 +148,19 @@ pub enum XRateLimit {
     Delta,
     /// As Envoy writes it: `Limit` also lists all quotas with their windows.
     Draft03,
+}
+
+impl Headers {
+    /// The same, as the engine has it.
+    pub fn profile(self) -> Profile {
+        let x_ratelimit = match self.x_ratelimit {
+            XRateLimit::Off => headers::XRateLimit::Off,
+            XRateLimit::Epoch => headers::XRateLimit::Epoch,
+            XRateLimit::Delta => headers::XRateLimit::Delta,
+            XRateLimit::Draft03 => headers::XRateLimit::Draft03,
+        };
+        Profile { standard: self.standard, retry_after: self.retry_after, x_ratelimit }
+    }
 }
 
 /// How descriptors are answered.
@@ -179,7 +206,8 @@ pub enum ShownKeys {
 #[serde(deny_unknown_fields)]
 pub struct Otlp {
     /// The base address of a collector that speaks OTLP over HTTP.
-    pub endpoint: String,
+    #[serde(deserialize_with = "collector")]
+    pub endpoint: ::http::Uri,
     /// The share of requests that are traced, from 0 to 1; those that were sampled before are always.
     pub share: f64,
 }
@@ -199,6 +227,12 @@ fn networks<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Network>, 
     let read =
         |text: String| Network::parse(&text).ok_or_else(|| serde::de::Error::custom(format_args!("{text:?} is no network")));
     Vec::<String>::deserialize(deserializer)?.into_iter().map(read).collect()
+}
+
+fn collector<'de, D: Deserializer<'de>>(deserializer: D) -> Result<::http::Uri, D::Error> {
+    let text = String::deserialize(deserializer)?;
+    let uri = text.parse::<::http::Uri>().ok().filter(|uri| uri.scheme_str() == Some("http") && uri.host().is_some());
+    uri.ok_or_else(|| serde::de::Error::custom(format_args!("{text:?} is no address of a collector; it begins with http://")))
 }
 
 fn seconds<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {

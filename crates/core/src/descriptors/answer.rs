@@ -47,6 +47,8 @@ pub struct Count {
 pub struct Status {
     /// Whether there is more than the limit allows and it is enforced.
     pub is_over: bool,
+    /// The path of the limit in the trees; `None` if there is none, or if the descriptor brought its own.
+    pub path: Option<Arc<str>>,
     /// The limit; `None` if there is none.
     pub current_limit: Option<CurrentLimit>,
     /// What is left; [`REMAINING_UNLIMITED`] if everything is.
@@ -97,6 +99,7 @@ impl Status {
         let current = CurrentLimit { name: limit.name.clone(), requests_per_unit: limit.requests_per_unit, unit: limit.unit };
         Self {
             is_over: count.is_over && !limit.is_shadow,
+            path: Some(Arc::clone(&limit.path)),
             is_shadowed: count.is_over && limit.is_shadow,
             is_quota: limit.is_quota,
             metadata: limit.metadata.clone(),

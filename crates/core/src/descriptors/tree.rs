@@ -110,6 +110,8 @@ pub struct Node {
 pub struct Limit {
     /// Its number: limits are numbered from 0 in the order of the document, across all domains.
     pub number: usize,
+    /// The dotted path of its node, which begins with the domain.
+    pub path: Arc<str>,
     /// What decides; none is unlimited.
     pub quotas: Vec<Quota>,
     /// What answers say: so many ...
@@ -274,6 +276,7 @@ impl Limit {
         *limits += 1;
         Ok(Self {
             number,
+            path: place.into(),
             quotas: spec.quotas.iter().map(|text| quota(text, place)).collect::<Result<_, _>>()?,
             requests_per_unit: spec.requests_per_unit,
             unit: unit.ok_or_else(|| DomainsError::Unit { place: place.to_owned(), unit: spec.unit.clone() })?,

@@ -67,7 +67,7 @@ impl Identity {
 
     /// Finds out what the sources say, and states it as facts: `client`, and the attribute of each that somebody asks for.
     pub fn resolve(&self, request: &mut Request<'_>, claims: &dyn Claims) {
-        let mut client = None;
+        let mut client = request.take_named().map(|name| self.named(request, name));
         for source in &self.sources {
             if client.is_some() && source.attribute.is_none() {
                 // Nobody asks what it says, unless it is the address.
@@ -85,9 +85,24 @@ impl Identity {
             }
         }
         // Whom no source names is nobody: a `client` that came with the request could be anybody's name, tag and all.
-        if !self.sources.is_empty() {
+        if !self.sources.is_empty() || client.is_some() {
             request.put(Slot::CLIENT, client.unwrap_or_default());
         }
+    }
+
+    /// The client that a caller named: the same as if its name had come in the first header or attribute that names clients.
+    fn named<'a>(&self, request: &mut Request<'a>, name: Cow<'a, str>) -> Cow<'a, str> {
+        let stated = self.sources.iter().find_map(|source| match source.place {
+            Place::Fact(slot) => Some((&*source.tag, slot)),
+            Place::Claim(_) | Place::Address { .. } => None,
+        });
+        if let Some((_, slot)) = stated {
+            request.put(slot, name.clone());
+        }
+        if !self.is_tagged {
+            return name;
+        }
+        Cow::Owned([stated.map_or("client", |(tag, _)| tag), ":", &name].concat())
     }
 
     /// What one source says.

@@ -141,12 +141,14 @@ pub struct Request<'a> {
     values: SmallVec<[Option<Cow<'a, str>>; 12]>,
     /// The client's address, if a proxy told it.
     client: Option<IpAddr>,
+    /// Who the client is, if a caller said so whose word counts.
+    named: Option<Cow<'a, str>>,
 }
 
 impl<'a> Request<'a> {
     /// A request of which nothing is known yet.
     pub fn new(names: &'a Names) -> Self {
-        Self { names, values: SmallVec::from_elem(None, names.all.len()), client: None }
+        Self { names, values: SmallVec::from_elem(None, names.all.len()), client: None, named: None }
     }
 
     /// States a fact. A name that no rule asks for is dropped. An empty value counts as absent.
@@ -166,6 +168,13 @@ impl<'a> Request<'a> {
     /// States a parameter of the query.
     pub fn set_query(&mut self, name: &str, value: impl Into<Cow<'a, str>>) {
         self.set_at(self.names.query.get(name).copied(), value);
+    }
+
+    /// Says who the client is, by a caller whose word counts: no source of the identity is asked. An empty name says nothing.
+    ///
+    /// A `client` that is merely [set](Self::set) counts only where rules have no identity.
+    pub fn name_client(&mut self, name: impl Into<Cow<'a, str>>) {
+        self.named = Some(name.into()).filter(|name| !name.is_empty());
     }
 
     /// A fact.
@@ -213,6 +222,11 @@ impl<'a> Request<'a> {
     /// A fact that is cheap to copy as long as it is borrowed from the caller.
     pub(super) fn take(&self, slot: Slot) -> Option<Cow<'a, str>> {
         self.values[usize::from(slot.0)].clone()
+    }
+
+    /// Who a caller said the client is.
+    pub(super) fn take_named(&mut self) -> Option<Cow<'a, str>> {
+        self.named.take()
     }
 
     pub(super) fn set_client(&mut self, address: IpAddr) {

@@ -10,7 +10,7 @@ use tidegate_store::digest::Digest;
 use tidegate_store::store::{Part, Place, StoreError};
 
 use super::{Engine, OnStoreError};
-use crate::decision::{Asked, Origin, Question};
+use crate::decision::{Asked, Decision, Origin, Question};
 use crate::plan::{Plan, Planned};
 use crate::remote::Local;
 
@@ -42,6 +42,16 @@ impl Engine {
         let verdict = Verdict::new(statuses);
         self.degraded.count(verdict.is_allowed(), error);
         verdict
+    }
+
+    /// Whether nobody counted: the store could not answer, and what decided is `allow` or `deny` and not this instance's share.
+    pub fn is_by_policy(&self, decision: &Decision) -> bool {
+        let (Some(_), Some(status)) = (decision.degraded(), decision.verdict().binding()) else { return false };
+        let policy = match &decision.asked {
+            Asked::Key(_) => self.effective(self.on_store_error),
+            Asked::Request(requested) => self.policy(&decision.plan, requested.charged[usize::from(status.quota)].rule),
+        };
+        policy != OnStoreError::Local
     }
 
     /// The quotas of a question, with what is decided for each.

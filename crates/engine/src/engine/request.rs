@@ -284,7 +284,6 @@ struct ClaimsNow<'a> {
 impl Claims for ClaimsNow<'_> {
     fn claim(&self, header: &str, name: &str) -> Option<String> {
         let jwt = self.jwt?;
-        let store = &self.engine.store;
-        jwt.claim(header, name, store.now().saturating_mul(store.tick().nanos()) / 1_000_000_000)
+        jwt.claim(header, name, self.engine.now_ns() / 1_000_000_000)
     }
 }

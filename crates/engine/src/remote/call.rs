@@ -17,7 +17,7 @@ use tidegate_store::redis::store::Answer;
 use tidegate_store::store::{Charge, OwnedCharge, Part, StoreError};
 use tokio::time::timeout;
 
-use super::waiting::waiting;
+use super::waiting::wait_for;
 use super::{Guard, Parts};
 use crate::failure::breaker::{Admit, Outcome, Token};
 use crate::failure::debts::Debt;
@@ -246,23 +246,15 @@ impl Ready {
     /// Sends it and waits, on a thread that may wait. The budget is kept by the caller itself, whatever the store's thread does.
     pub(crate) fn wait(self) -> Result<Reply, StoreError> {
         let Self { parts, call, answer, budget } = self;
-        let (delivery, waiting) = waiting();
-        let (watch, at_work) = (Arc::clone(&call.watch), Arc::clone(&parts));
-        parts.store.io().run(Box::pin(async move {
-            let reply = answer.await;
-            if call.watch.is_told.load(Ordering::SeqCst) {
-                at_work.take_in_late(&call, &reply);
-            } else {
-                at_work.take_in_time(&call, &reply);
-                call.watch.tell(monotonic_ns(), reply.as_ref().map(drop));
-            }
-            delivery.put(reply);
-        }));
-        waiting.take_within(budget).unwrap_or_else(|| {
-            watch.tell(monotonic_ns(), Err(&StoreError::Timeout));
-            parts.store.topology().suspect();
-            Err(StoreError::Timeout)
-        })
+        let handle = parts.store.io().handle().clone();
+        // What waits on the way, for a slot that moves perhaps, waits by the timers of the store's thread.
+        let _context = handle.enter();
+        let mut asked = Asked { parts, call: Some((call, answer)) };
+        let Some((_, answer)) = &mut asked.call else { return Err(StoreError::Timeout) };
+        match wait_for(answer.as_mut(), budget) {
+            Some(reply) => asked.take_in(reply),
+            None => Err(StoreError::Timeout),
+        }
     }
 
     /// The same for a verdict.
@@ -284,14 +276,9 @@ impl Ready {
     pub(crate) async fn reply(self) -> Result<Reply, StoreError> {
         let Self { parts, call, answer, budget } = self;
         let mut asked = Asked { parts, call: Some((call, answer)) };
-        let Some((call, answer)) = &mut asked.call else { return Err(StoreError::Timeout) };
+        let Some((_, answer)) = &mut asked.call else { return Err(StoreError::Timeout) };
         match timeout(before(budget), answer).await {
-            Ok(reply) => {
-                asked.parts.take_in_time(call, &reply);
-                call.watch.tell(monotonic_ns(), reply.as_ref().map(drop));
-                asked.call = None;
-                reply
-            }
+            Ok(reply) => asked.take_in(reply),
             Err(_) => Err(StoreError::Timeout),
         }
     }
@@ -318,6 +305,17 @@ impl Ready {
 struct Asked {
     parts: Arc<Parts>,
     call: Option<(Call, Answer)>,
+}
+
+impl Asked {
+    /// Takes in the answer that was waited for.
+    fn take_in(mut self, reply: Result<Reply, StoreError>) -> Result<Reply, StoreError> {
+        if let Some((call, _)) = self.call.take() {
+            self.parts.take_in_time(&call, &reply);
+            call.watch.tell(monotonic_ns(), reply.as_ref().map(drop));
+        }
+        reply
+    }
 }
 
 impl Drop for Asked {

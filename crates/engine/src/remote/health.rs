@@ -5,6 +5,7 @@ use std::sync::atomic::Ordering;
 
 use tidegate_store::clock::monotonic_ns;
 use tidegate_store::redis::node::{NodeState, Role};
+use tidegate_store::store::StoreError;
 
 use super::{Parts, RemoteOptions};
 
@@ -19,6 +20,12 @@ pub struct Health {
     pub instances: u32,
     /// Requests that were denied without asking.
     pub denials: u64,
+    /// Calls that a server answered, probes among them. A call that needs several servers counts for each.
+    pub answered: u64,
+    /// How long those took together.
+    pub answered_ns: u64,
+    /// Calls that failed, by reason: see [`StoreError::KINDS`].
+    pub failed_by: [u64; StoreError::KINDS.len()],
     /// Answers that came after the budget was over.
     pub late: u64,
     /// Counters whose admissions the store was not told yet.
@@ -92,6 +99,9 @@ impl Parts {
             shards: topology.shards.into_iter().map(shard).collect(),
             instances: self.fallback.instances().count(),
             denials: self.denials.as_ref().map_or(0, crate::failure::deny_cache::DenyCache::hits),
+            answered: self.traffic.answered.load(Ordering::Relaxed),
+            answered_ns: self.traffic.answered_ns.load(Ordering::Relaxed),
+            failed_by: std::array::from_fn(|kind| self.traffic.failed[kind].load(Ordering::Relaxed)),
             late: self.late.load(Ordering::Relaxed),
             owed: self.fallback.debts().len() as u64,
             skew_ns: self.store.skew_ns(),

@@ -14,7 +14,7 @@ use tidegate_store::store::{Charge, Part, Place, Store as _, StoreError};
 use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
 
-use super::waiting::waiting;
+use super::waiting::wait_for;
 use super::{Guard, Parts};
 use crate::failure::breaker::{Admit, BreakerState, Outcome, Token};
 use crate::failure::random::Random;
@@ -64,14 +64,11 @@ pub(super) fn start(parts: &Arc<Parts>) {
 
 /// Sends the first heartbeat and waits for its answer, with which the connection is made and the servers' clock known.
 pub(super) fn first(parts: &Arc<Parts>, patience: Duration) {
-    let (delivery, waiting) = waiting();
-    let at_work = Arc::clone(parts);
-    parts.store.io().run(Box::pin(async move {
-        at_work.beat().await;
-        delivery.put(());
-    }));
+    let handle = parts.store.io().handle().clone();
+    let _context = handle.enter();
+    let mut beat = std::pin::pin!(Arc::clone(parts).beat());
     // In vain if the servers are away: then decisions are taken without them.
-    let _ = waiting.take_within(patience);
+    let _ = wait_for(beat.as_mut(), patience);
 }
 
 impl Parts {

@@ -1,45 +1,47 @@
-//! One caller that waits for one answer, for as long as its budget lasts.
+//! A thread that waits for an answer, for as long as its budget lasts.
 
+use std::future::Future;
+use std::pin::Pin;
 use std::sync::Arc;
-use std::time::Duration;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll, Wake, Waker};
+use std::thread::{self, Thread};
+use std::time::{Duration, Instant};
 
-use parking_lot::{Condvar, Mutex};
-
-/// Where an answer is put and waited for.
-#[derive(Debug)]
-pub(super) struct Waiting<T> {
-    shared: Arc<(Mutex<Option<T>>, Condvar)>,
+/// Who waits.
+struct Waiter {
+    thread: Thread,
+    /// Others may wake a thread for reasons of their own.
+    is_called: AtomicBool,
 }
 
-/// The other end of it.
-#[derive(Debug)]
-pub(super) struct Delivery<T> {
-    shared: Arc<(Mutex<Option<T>>, Condvar)>,
-}
+impl Wake for Waiter {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
 
-/// Both ends.
-pub(super) fn waiting<T>() -> (Delivery<T>, Waiting<T>) {
-    let shared = Arc::new((Mutex::new(None), Condvar::new()));
-    (Delivery { shared: Arc::clone(&shared) }, Waiting { shared })
-}
-
-impl<T> Delivery<T> {
-    /// Puts the answer there. If nobody waits any more, it is forgotten.
-    pub(super) fn put(self, answer: T) {
-        let (answered, arrived) = &*self.shared;
-        *answered.lock() = Some(answer);
-        arrived.notify_one();
+    fn wake_by_ref(self: &Arc<Self>) {
+        if !self.is_called.swap(true, Ordering::Release) {
+            self.thread.unpark();
+        }
     }
 }
 
-impl<T> Waiting<T> {
-    /// The answer; `None` if it did not come in time.
-    pub(super) fn take_within(self, budget: Duration) -> Option<T> {
-        let (answered, arrived) = &*self.shared;
-        let mut answer = answered.lock();
-        if answer.is_none() {
-            arrived.wait_while_for(&mut answer, |answer| answer.is_none(), budget);
+/// The answer; `None` if it did not come in time.
+pub(super) fn wait_for<T>(mut answer: Pin<&mut (dyn Future<Output = T> + Send)>, budget: Duration) -> Option<T> {
+    let deadline = Instant::now() + budget;
+    let waiter = Arc::new(Waiter { thread: thread::current(), is_called: AtomicBool::new(false) });
+    let waker = Waker::from(Arc::clone(&waiter));
+    loop {
+        if let Poll::Ready(answer) = answer.as_mut().poll(&mut Context::from_waker(&waker)) {
+            return Some(answer);
         }
-        answer.take()
+        while !waiter.is_called.swap(false, Ordering::Acquire) {
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return None;
+            }
+            thread::park_timeout(left);
+        }
     }
 }

@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails, also in what its tests share")]
 
+mod alone;
 mod broken;
 mod calls;
 mod peer;

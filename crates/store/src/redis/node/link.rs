@@ -11,7 +11,7 @@ use tokio::sync::oneshot;
 use tokio::time::{Instant, Sleep};
 
 use super::life::at;
-use super::queue::{Answer, Order, Queue, Queued, closed};
+use super::queue::{Answer, Order, Queue, Queued, Sent, closed};
 use super::stream::Stream;
 use super::{CallError, greet};
 use crate::redis::resp::{Parser, Value};
@@ -50,6 +50,8 @@ pub(super) struct Link<'a> {
     in_flight: VecDeque<InFlight>,
     /// Where the calls of one batch are put; kept for its room.
     taken: Vec<Queued>,
+    /// Replies to be delivered; kept for its room.
+    answered: Vec<(oneshot::Sender<Answer>, Value)>,
     /// Calls that ended since the queue was told.
     ended: usize,
     stall_limit: Duration,
@@ -81,6 +83,7 @@ impl<'a> Link<'a> {
             is_flushed: true,
             in_flight: VecDeque::new(),
             taken: Vec::new(),
+            answered: Vec::new(),
             ended: 0,
             stall_limit,
             stall: Box::pin(tokio::time::sleep(stall_limit)),
@@ -99,6 +102,9 @@ impl<'a> Link<'a> {
             End::Ordered(Order::Close) => closed(),
             End::Ordered(Order::Reconnect) => at(address, another()),
         };
+        self.deliver();
+        self.queue.lend(None);
+        self.accept_sent();
         for call in self.in_flight.drain(..) {
             let error = if call.begin < self.written { CallError::Lost } else { CallError::NotSent };
             let _ = call.reply.send(Err(error(why.clone())));
@@ -113,6 +119,7 @@ impl<'a> Link<'a> {
         if let Err(why) = self.read(context) {
             return Poll::Ready(End::Broken(why));
         }
+        self.accept_sent();
         let ended = std::mem::take(&mut self.ended);
         if let Some(order) = self.queue.take(&mut self.taken, ended, context) {
             self.accept();
@@ -127,6 +134,15 @@ impl<'a> Link<'a> {
             return Poll::Ready(End::Broken(StoreError::unavailable(why)));
         }
         Poll::Pending
+    }
+
+    /// Takes over the call that its caller has written.
+    fn accept_sent(&mut self) {
+        if let Some(Sent { reply, since, written, rest }) = self.queue.sent() {
+            self.in_flight.push_back(InFlight { reply, begin: self.written, since, asked: false });
+            self.written += written as u64;
+            self.out.extend_from_slice(&rest);
+        }
     }
 
     /// Appends what was taken from the queue to what is to be written.
@@ -186,13 +202,17 @@ impl<'a> Link<'a> {
             }
             self.parser.filled(length);
             while let Some(value) = self.parser.next_value().map_err(|error| greet::strange(error, self.parser.rest()))? {
-                self.answer(value)?;
+                self.match_reply(value)?;
             }
+            self.deliver();
         }
     }
 
-    /// Gives a reply to the call that it belongs to.
-    fn answer(&mut self, value: Value) -> Result<(), StoreError> {
+    /// Finds the call that a reply belongs to.
+    fn match_reply(&mut self, value: Value) -> Result<(), StoreError> {
+        if self.in_flight.is_empty() {
+            self.accept_sent();
+        }
         let Some(call) = self.in_flight.front_mut() else {
             return Err(StoreError::protocol("a reply that nobody asked for"));
         };
@@ -201,10 +221,20 @@ impl<'a> Link<'a> {
             return Ok(());
         }
         if let Some(call) = self.in_flight.pop_front() {
-            let _ = call.reply.send(Ok(value));
-            self.ended += 1;
+            self.answered.push((call.reply, value));
         }
         Ok(())
+    }
+
+    /// Gives the replies to those who asked. The queue is told first: who gets an answer and asks again at once is alone again.
+    fn deliver(&mut self) {
+        if self.answered.is_empty() {
+            return;
+        }
+        self.queue.ended(std::mem::take(&mut self.ended) + self.answered.len());
+        for (reply, value) in self.answered.drain(..) {
+            let _ = reply.send(Ok(value));
+        }
     }
 
     /// Whether the oldest call is too old.
@@ -214,6 +244,12 @@ impl<'a> Link<'a> {
                 return false;
             }
             let Some(oldest) = self.in_flight.front() else {
+                // From now on nobody would notice that a call gets no answer which this task does not know of.
+                self.queue.lend(None);
+                self.accept_sent();
+                if !self.in_flight.is_empty() {
+                    continue;
+                }
                 self.is_armed = false;
                 return false;
             };
@@ -222,7 +258,10 @@ impl<'a> Link<'a> {
                 return true;
             }
             self.stall.as_mut().reset(deadline);
-            self.is_armed = true;
+            if !self.is_armed {
+                self.is_armed = true;
+                self.queue.lend(self.stream.wire());
+            }
         }
     }
 }

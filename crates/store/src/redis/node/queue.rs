@@ -7,6 +7,7 @@ use parking_lot::Mutex;
 use tokio::sync::{oneshot, watch};
 use tokio::time::Instant;
 
+use super::stream::Wire;
 use super::{CallError, NodeState, ServerInfo};
 use crate::redis::resp::{Command, Value};
 use crate::store::StoreError;
@@ -23,6 +24,17 @@ pub(super) struct Queued {
     pub(super) command: Command,
     pub(super) asking: bool,
     pub(super) reply: oneshot::Sender<Answer>,
+}
+
+/// A call that its caller has written to the connection itself.
+#[derive(Debug)]
+pub(super) struct Sent {
+    pub(super) reply: oneshot::Sender<Answer>,
+    pub(super) since: Instant,
+    /// How many bytes were written.
+    pub(super) written: usize,
+    /// What the connection did not take.
+    pub(super) rest: Vec<u8>,
 }
 
 /// What the node wants of its connection.
@@ -44,6 +56,10 @@ pub(super) struct Queue {
 #[derive(Debug, Default)]
 struct Waiting {
     calls: Vec<Queued>,
+    /// A call that the task does not know of yet. The only one, because it is written only when no other is under way.
+    sent: Option<Sent>,
+    /// The connection, while callers may write to it.
+    wire: Option<Wire>,
     /// Calls here and calls in flight.
     load: usize,
     gate: Gate,
@@ -85,7 +101,20 @@ impl Queue {
         }
         let (reply, answer) = oneshot::channel();
         waiting.load += 1;
-        waiting.calls.push(Queued { command, asking, reply });
+        // Alone, a call has nothing to travel with. Its caller writes it, which saves waking the task: the answer will.
+        let is_alone = waiting.load == 1 && !asking;
+        let wire = waiting.wire.as_ref().filter(|_| is_alone);
+        // A connection that is broken, or takes nothing now, is the task's to deal with.
+        if let Some(written) = wire.and_then(|wire| wire.write(command.as_bytes()).ok()).filter(|&written| written > 0) {
+            let rest = command.as_bytes()[written..].to_vec();
+            let is_whole = rest.is_empty();
+            waiting.sent = Some(Sent { reply, since: Instant::now(), written, rest });
+            if is_whole {
+                return Ok(answer);
+            }
+        } else {
+            waiting.calls.push(Queued { command, asking, reply });
+        }
         wake(waiting);
         Ok(answer)
     }
@@ -120,6 +149,16 @@ impl Queue {
         waiting.load -= ended;
         into.append(&mut waiting.calls);
         order(&mut waiting, context)
+    }
+
+    /// The call that its caller has written, if the task does not know of it yet.
+    pub(super) fn sent(&self) -> Option<Sent> {
+        self.waiting.lock().sent.take()
+    }
+
+    /// Lets callers write to a connection, or no longer. The task must see to it that a call without an answer wakes it in the end.
+    pub(super) fn lend(&self, wire: Option<Wire>) {
+        self.waiting.lock().wire = wire;
     }
 
     /// Says how many calls have ended.

@@ -1,6 +1,10 @@
 //! The three kinds of connections as one.
 
 use std::io;
+#[cfg(unix)]
+use std::io::Write;
+#[cfg(unix)]
+use std::os::fd::AsFd;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
@@ -15,6 +19,55 @@ pub(super) enum Stream {
     #[cfg(unix)]
     Unix(tokio::net::UnixStream),
     Tls(Box<TlsStream<TcpStream>>),
+}
+
+/// A second handle of a connection on which bytes travel as they are, for threads that write to it themselves.
+#[cfg(unix)]
+#[derive(Debug)]
+pub(super) enum Wire {
+    Tcp(std::net::TcpStream),
+    Unix(std::os::unix::net::UnixStream),
+}
+
+#[cfg(not(unix))]
+#[derive(Debug)]
+pub(super) enum Wire {}
+
+#[cfg(unix)]
+impl Wire {
+    /// Writes what fits now.
+    pub(super) fn write(&self, bytes: &[u8]) -> io::Result<usize> {
+        match self {
+            Self::Tcp(stream) => (&*stream).write(bytes),
+            Self::Unix(stream) => (&*stream).write(bytes),
+        }
+    }
+}
+
+impl Stream {
+    /// Another handle of it; `None` if there is none to be had, or its bytes do not travel as they are.
+    #[cfg(unix)]
+    pub(super) fn wire(&self) -> Option<Wire> {
+        match self {
+            Self::Tcp(stream) => Some(Wire::Tcp(stream.as_fd().try_clone_to_owned().ok()?.into())),
+            Self::Unix(stream) => Some(Wire::Unix(stream.as_fd().try_clone_to_owned().ok()?.into())),
+            Self::Tls(_) => None,
+        }
+    }
+}
+
+#[cfg(not(unix))]
+impl Wire {
+    pub(super) fn write(&self, _bytes: &[u8]) -> io::Result<usize> {
+        match *self {}
+    }
+}
+
+#[cfg(not(unix))]
+impl Stream {
+    pub(super) fn wire(&self) -> Option<Wire> {
+        None
+    }
 }
 
 /// The same call on whichever it is.

@@ -1,0 +1,168 @@
+//! Sub-requests of gateways: nginx `auth_request`, Traefik `ForwardAuth`, Caddy `forward_auth`, Envoy `ext_authz`.
+//!
+//! Allowed is exactly 200 without a body, denied is 429 or what the gateway asks for, with a problem in less than 1 KiB. Never a redirect, and never a
+//! 401, which gateways hand to clients as a question for credentials.
+
+use std::sync::Arc;
+
+use http::header::CACHE_CONTROL;
+use http::request::Parts;
+use http::{HeaderName, HeaderValue, Response, StatusCode};
+use tidegate_engine::decision::{Decision, Origin};
+use tidegate_engine::engine::CheckOptions;
+use tidegate_engine::headers::{Field, fields_in};
+
+use super::NO_STORE;
+use super::gateway::Original;
+use super::problem::{self, Problem};
+use super::route::FORWARD_AUTH;
+use super::text::each_parameter;
+use super::write::Writer;
+use crate::app::{App, Peer};
+use crate::body::Body;
+use crate::metrics::{AnswerCode, Protocol};
+
+/// The most bytes of a denial's body.
+const BODY_MAX: usize = 1_000;
+
+const DECISION: HeaderName = HeaderName::from_static("x-ratelimit-decision");
+
+/// What the gateway is told in one word.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Word {
+    Allow,
+    Deny,
+    /// Allowed, although a rule in shadow would have denied it.
+    Shadow,
+    /// Decided without anybody counting, whatever was decided.
+    Error,
+}
+
+impl Word {
+    fn of(app: &App, decision: &Decision) -> Self {
+        match decision.is_allowed() {
+            _ if app.engine.is_by_policy(decision) => Self::Error,
+            true if !decision.shadowed().is_empty() => Self::Shadow,
+            true => Self::Allow,
+            false => Self::Deny,
+        }
+    }
+
+    fn value(self) -> HeaderValue {
+        HeaderValue::from_static(match self {
+            Self::Allow => "allow",
+            Self::Deny => "deny",
+            Self::Shadow => "shadow",
+            Self::Error => "error",
+        })
+    }
+}
+
+/// Answers a sub-request.
+pub(super) async fn serve(app: &Arc<App>, peer: Peer, head: &Parts) -> Response<Body> {
+    let mut watch = app.watch(Protocol::ForwardAuth, &head.headers);
+    let original = Original::of(app, peer, head);
+    let decided = match deny_status(app, head) {
+        Ok(deny_status) => match app.engine.begin_request(Origin::Check, &original, None, CheckOptions::default()) {
+            Ok(begun) => Ok((begun.decide().await, deny_status)),
+            Err(error) => Err(Problem::from(error)),
+        },
+        Err(problem) => Err(problem),
+    };
+    let response = match decided {
+        Ok((decision, deny_status)) => {
+            watch.decided(app, &original, &decision);
+            respond(app, &decision, deny_status)
+        }
+        Err(problem) => {
+            let mut response = problem.into_response();
+            response.headers_mut().insert(DECISION, Word::Error.value());
+            response
+        }
+    };
+    watch.answered(app, AnswerCode::Http(response.status().as_u16()));
+    response
+}
+
+fn respond(app: &App, decision: &Decision, deny_status: StatusCode) -> Response<Body> {
+    let mut response = if decision.is_allowed() {
+        let mut response = Response::new(Body::empty());
+        response.headers_mut().insert(CACHE_CONTROL, NO_STORE);
+        response
+    } else {
+        denial(app, decision, deny_status)
+    };
+    let headers = response.headers_mut();
+    headers.insert(DECISION, Word::of(app, decision).value());
+    for (field, value) in fields_in(decision, app.settings.headers.profile(), app.engine.now_ns()) {
+        // Names of rules are checked when they are loaded, so this is always a value.
+        if let Ok(value) = HeaderValue::try_from(value) {
+            headers.insert(name(field), value);
+        }
+    }
+    response
+}
+
+fn name(field: Field) -> HeaderName {
+    match field {
+        Field::Policy => HeaderName::from_static("ratelimit-policy"),
+        Field::RateLimit => HeaderName::from_static("ratelimit"),
+        Field::RetryAfter => http::header::RETRY_AFTER,
+        Field::XLimit => HeaderName::from_static("x-ratelimit-limit"),
+        Field::XRemaining => HeaderName::from_static("x-ratelimit-remaining"),
+        Field::XReset => HeaderName::from_static("x-ratelimit-reset"),
+    }
+}
+
+/// A denial, with the problem types that the draft on `RateLimit` asks to register.
+fn denial(app: &App, decision: &Decision, deny_status: StatusCode) -> Response<Body> {
+    // Who is denied because nobody could count is not the one who asked too often.
+    let (status, kind, title) = if app.engine.is_by_policy(decision) {
+        (StatusCode::SERVICE_UNAVAILABLE, "temporary-reduced-capacity", "Temporary Reduced Capacity")
+    } else {
+        (deny_status, "quota-exceeded", "Quota Exceeded")
+    };
+    let mut writer = Writer::with_capacity(BODY_MAX);
+    writer.open('{');
+    writer.member("type").text(&format!("https://iana.org/assignments/http-problem-types#{kind}"));
+    writer.member("title").text(title);
+    writer.member("status").number(status.as_u16().into());
+    let wait_s = decision.verdict().retry_after().map(|wait| wait.div_ceil(1_000_000_000).max(1));
+    match wait_s {
+        Some(wait_s) => writer.member("detail").text(&format!("try again in {wait_s} s")),
+        None => writer.member("detail").text("this request is never admitted"),
+    }
+    writer.member("violated-policies").open('[');
+    for (planned, status) in decision.statuses() {
+        let is_violated = decision.is_told(status) && !status.is_allowed();
+        if is_violated && writer.len() + planned.label.len() < BODY_MAX - 8 {
+            writer.text(&planned.label);
+        }
+    }
+    writer.close(']');
+    writer.close('}');
+    problem::response(status, writer)
+}
+
+/// The status of a denial. The gateway may choose it, but only where clients cannot: not behind an original path, whose query is theirs.
+fn deny_status(app: &App, head: &Parts) -> Result<StatusCode, Problem> {
+    let mut asked = None;
+    if head.uri.path() == FORWARD_AUTH {
+        each_parameter(head.uri.query().unwrap_or_default(), |name, value| {
+            if name == "deny_status" {
+                asked = Some(value);
+            }
+        });
+    }
+    let Some(asked) = asked else {
+        return Ok(StatusCode::from_u16(app.settings.deny_status).unwrap_or(StatusCode::TOO_MANY_REQUESTS));
+    };
+    let status = asked.parse().ok().and_then(|status| StatusCode::from_u16(status).ok());
+    let is_possible = |status: &StatusCode| {
+        (status.is_client_error() || status.is_server_error())
+            && !matches!(*status, StatusCode::UNAUTHORIZED | StatusCode::PROXY_AUTHENTICATION_REQUIRED)
+    };
+    status
+        .filter(is_possible)
+        .ok_or_else(|| Problem::bad_request("`deny_status` has to be a status from 400 to 599 other than 401 and 407"))
+}

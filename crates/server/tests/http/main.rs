@@ -1,0 +1,8 @@
+//! The port of HTTP, asked without sockets: what goes in are requests as hyper reads them, what comes out are responses as it writes them.
+
+mod app;
+mod batch;
+mod check;
+mod forward_auth;
+mod pages;
+mod problems;
