@@ -93,9 +93,6 @@ impl App {
         self.phase.send_if_modified(is_next);
     }
 
-    /// Tells streams without an end to end.
-    pub fn begin_close(&self) {}
-
     /// Notes how an attempt to read the certificates of a port again went: what is wrong with them, or `None` if they are in force.
     pub fn note_tls(&self, port: Port, problem: Option<&str>) {
         self.tls_problems.lock()[usize::from(port == Port::Grpc)] = problem.map(Arc::from);

@@ -123,19 +123,6 @@ pub struct Headers {
     pub x_ratelimit: XRateLimit,
 }
 
-impl Headers {
-    /// The same for the engine.
-    pub fn profile(self) -> Profile {
-        let x_ratelimit = match self.x_ratelimit {
-            XRateLimit::Off => headers::XRateLimit::Off,
-            XRateLimit::Epoch => headers::XRateLimit::Epoch,
-            XRateLimit::Delta => headers::XRateLimit::Delta,
-            XRateLimit::Draft03 => headers::XRateLimit::Draft03,
-        };
-        Profile { standard: self.standard, retry_after: self.retry_after, x_ratelimit }
-    }
-}
-
 /// The forms of `X-RateLimit-*`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]

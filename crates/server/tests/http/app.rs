@@ -83,7 +83,8 @@ impl Service {
     }
 
     pub(crate) async fn send(&self, peer: &str, request: Request<Body>) -> Answer {
-        let peer = Peer { address: Some(peer).filter(|peer| *peer != "unix").map(|peer| peer.parse::<IpAddr>().expect("an address")) };
+        let peer =
+            Peer { address: Some(peer).filter(|peer| *peer != "unix").map(|peer| peer.parse::<IpAddr>().expect("an address")) };
         let response = tidegate_server::http::serve(Arc::clone(&self.app), peer, request).await;
         let (head, body) = response.into_parts();
         Answer { status: head.status, headers: head.headers, body: whole(body).await }
@@ -122,7 +123,9 @@ impl Service {
 
 async fn whole(mut body: Body) -> Bytes {
     let mut bytes = Vec::new();
-    while let Some(frame) = std::future::poll_fn(|context| http_body::Body::poll_frame(std::pin::Pin::new(&mut body), context)).await {
+    while let Some(frame) =
+        std::future::poll_fn(|context| http_body::Body::poll_frame(std::pin::Pin::new(&mut body), context)).await
+    {
         let Ok(frame) = frame;
         bytes.extend_from_slice(&frame.into_data().unwrap_or_default());
     }

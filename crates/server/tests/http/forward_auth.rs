@@ -42,7 +42,8 @@ async fn denied_is_a_small_problem_with_the_status_that_the_gateway_understands(
         });
         assert_eq!(answer.json(), expected);
         assert!(answer.body.len() < 1_024);
-        let headers = ["content-type", "cache-control", "retry-after", "x-ratelimit-decision", "ratelimit"].map(|name| answer.header(name));
+        let headers =
+            ["content-type", "cache-control", "retry-after", "x-ratelimit-decision", "ratelimit"].map(|name| answer.header(name));
         let expected = ["application/problem+json", "no-store", "60", "deny", r#""rule";r=0;t=60"#];
         assert_eq!(headers, expected.map(Some));
         let head = service.ask("HEAD", &path, &[]).await;
@@ -52,8 +53,9 @@ async fn denied_is_a_small_problem_with_the_status_that_the_gateway_understands(
 
 #[tokio::test]
 async fn a_denial_stays_small_whatever_the_rules() {
-    let rules: Vec<Value> =
-        (0..100).map(|number| json!({"name": format!("{}{number:03}", "r".repeat(60)), "per": [], "quotas": "0/minute"})).collect();
+    let rules: Vec<Value> = (0..100)
+        .map(|number| json!({"name": format!("{}{number:03}", "r".repeat(60)), "per": [], "quotas": "0/minute"}))
+        .collect();
     let answer = Service::new(&rules).ask("GET", FORWARD_AUTH, &[]).await;
     assert_eq!(answer.status, StatusCode::TOO_MANY_REQUESTS);
     assert!(answer.body.len() < 1_024, "{}", answer.body.len());
