@@ -5,6 +5,8 @@
 from __future__ import annotations
 
 import json
+import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -66,16 +68,27 @@ def limit_of(service: Running) -> int:
     return limit
 
 
-def test_it_says_where_it_listens_and_what_to_try(serve: Serve) -> None:
-    """The command that it prints works when it is pasted; here without a shell."""
+def test_it_says_where_it_listens(serve: Serve) -> None:
+    """And by what it decides."""
     service = serve()
-    tried = next(line for line in service.log.splitlines() if line.startswith("try:"))
-    body = tried.partition(" -d ")[2].strip("'")
-    answer = service.ask("POST", CHECK, json.loads(body))
 
-    assert f"{service.http}{CHECK}" in tried
     assert "Tidegate serves 1 rule, counters on memory://" in service.log
-    assert (200, True, "everybody") == (answer.status, answer.json["allowed"], answer.json["rule"])
+    assert f"  http  {service.http}\n  grpc  {service.grpc}\n" in service.log
+    assert 200 == service.ask("GET", "/readyz").status
+
+
+def test_what_it_says_to_try_works(tmp_path: Path, serve: Serve) -> None:
+    """The command is pasted as it is, into a shell that knows the token."""
+    if shutil.which("curl") is None:
+        pytest.skip("curl is not installed")
+    for settings in ({}, {"http.token": "s3cret-s3cret-s3cret"}, {"http.listen": f"unix:{tmp_path}/http.sock"}):
+        service = serve(settings=settings)
+        tried = next(line for line in service.log.splitlines() if line.startswith("try:")).removeprefix("try:")
+        env = {**os.environ, "TOKEN": "s3cret-s3cret-s3cret"}
+        done = subprocess.run(["/bin/sh", "-c", tried], capture_output=True, timeout=30, check=True, env=env)
+        answer = json.loads(done.stdout)
+
+        assert (True, "everybody") == (answer["allowed"], answer["rule"])
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])

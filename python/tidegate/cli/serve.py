@@ -129,7 +129,8 @@ def _curl(settings: Settings, address: str) -> str:
     if settings["http.token"] is not None:
         words += ["-H", '"Authorization: Bearer $TOKEN"']
     body = '{"client_id": "abc", "method": "GET", "endpoint": "/hello"}'
-    return " ".join((*words, f"{url}/api/v1/rate-limit/check", "-d", f"'{body}'"))
+    # Not `--json`, which only newer ones know.
+    return " ".join((*words, f"{url}/api/v1/rate-limit/check", "-H", "'content-type: application/json'", "-d", f"'{body}'"))
 
 
 def _with_flags() -> None:

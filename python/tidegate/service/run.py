@@ -27,7 +27,9 @@ if TYPE_CHECKING:
 
 EXIT_DONE = 0
 EXIT_CUT = 1
-SIGNALS: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+# Windows knows no SIGHUP.
+SIGHUP: Final = getattr(signal, "SIGHUP", None)
+SIGNALS: Final = (signal.SIGTERM, signal.SIGINT, *((SIGHUP,) if SIGHUP is not None else ()))
 
 # Beside the numbers of signals: how a drain ended.
 _DRAINED: Final = 0
@@ -93,7 +95,7 @@ def run_until_told(service: Service, signals: Signals) -> int:
     notify("READY=1")
     is_draining = False
     while (event := signals.next()) not in {_DRAINED, _CUT}:
-        if event == signal.SIGHUP:
+        if event == SIGHUP:
             notify(f"RELOADING=1\nMONOTONIC_USEC={time.clock_gettime_ns(time.CLOCK_MONOTONIC) // 1000}")
             service.reload()
             notify("READY=1")
