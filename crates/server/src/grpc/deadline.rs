@@ -20,7 +20,8 @@ const WAY_BACK: Duration = Duration::from_millis(1);
 /// The header makes no sense.
 pub(super) fn patience(headers: &HeaderMap) -> Result<Option<Duration>, Failure> {
     let Some(text) = headers.get(TIMEOUT) else { return Ok(None) };
-    let timeout = timeout(text.as_bytes()).ok_or_else(|| Failure::invalid("grpc-timeout is no number with a unit, such as 20m"))?;
+    let timeout =
+        timeout(text.as_bytes()).ok_or_else(|| Failure::invalid("grpc-timeout is no number with a unit, such as 20m"))?;
     Ok(Some(timeout.saturating_sub(WAY_BACK.min(timeout / 4))))
 }
 

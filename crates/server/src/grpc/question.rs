@@ -146,7 +146,11 @@ impl<'a> Question<'a> {
             }
             Ok(())
         })?;
-        Ok(Descriptor { entries: start..self.entries.len(), limit: limit.map(|(so_many, unit)| own_limit(so_many, unit)), ..descriptor })
+        Ok(Descriptor {
+            entries: start..self.entries.len(),
+            limit: limit.map(|(so_many, unit)| own_limit(so_many, unit)),
+            ..descriptor
+        })
     }
 }
 
@@ -247,7 +251,8 @@ mod tests {
     #[test]
     fn what_newer_callers_add_is_passed_over() {
         // Tag 15 in each way that a value can be written.
-        let unknown: [&[u8]; 5] = [&[0x78, 1], &[0x79, 0, 0, 0, 0, 0, 0, 0, 0], &[0x7a, 1, 0], &[0x7d, 0, 0, 0, 0], &[0x7b, 0x08, 1, 0x7c]];
+        let unknown: [&[u8]; 5] =
+            [&[0x78, 1], &[0x79, 0, 0, 0, 0, 0, 0, 0, 0], &[0x7a, 1, 0], &[0x7d, 0, 0, 0, 0], &[0x7b, 0x08, 1, 0x7c]];
         for added in unknown {
             let bytes = [&request().encode_to_vec(), added].concat();
             assert_eq!(Question::read(&bytes).map(|question| question.domain), Ok("shop"), "{added:?}");

@@ -12,7 +12,8 @@ use super::failure::{Code, Failure};
 use super::proto::reflection::server_reflection_request::MessageRequest;
 use super::proto::reflection::server_reflection_response::MessageResponse;
 use super::proto::reflection::{
-    ErrorResponse, FileDescriptorResponse, ListServiceResponse, ServerReflectionRequest, ServerReflectionResponse, ServiceResponse,
+    ErrorResponse, FileDescriptorResponse, ListServiceResponse, ServerReflectionRequest, ServerReflectionResponse,
+    ServiceResponse,
 };
 use super::wire::{self, Messages};
 use crate::app::{App, Phase};

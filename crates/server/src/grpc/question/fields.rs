@@ -53,10 +53,7 @@ impl<'a> Value<'a> {
 }
 
 /// Calls `take` with each field in order. What is passed over is checked too.
-pub(super) fn each_field<'a>(
-    mut bytes: &'a [u8],
-    mut take: impl FnMut(Field<'a>) -> Result<(), Refusal>,
-) -> Result<(), Refusal> {
+pub(super) fn each_field<'a>(mut bytes: &'a [u8], mut take: impl FnMut(Field<'a>) -> Result<(), Refusal>) -> Result<(), Refusal> {
     while !bytes.is_empty() {
         let (tag, wire_type) = decode_key(&mut bytes).map_err(|_| Refusal::Malformed)?;
         let value = match wire_type {

@@ -32,7 +32,8 @@ pub(super) fn of(question: &Question<'_>, decided: &Decided) -> Struct {
 
 /// The rule, or the limit of a file, that denied the request or has the least left.
 fn rule(decided: &Decided) -> Option<String> {
-    let by_rules = |decision: &Decision| decision.binding().and_then(|(planned, _)| planned.rule.as_ref()).map(ToString::to_string);
+    let by_rules =
+        |decision: &Decision| decision.binding().and_then(|(planned, _)| planned.rule.as_ref()).map(ToString::to_string);
     match decided.tightest() {
         Some(decision) => by_rules(decision),
         None => decided.answer.tightest().and_then(|index| name_of(&decided.answer.statuses[index])).map(Into::into),
