@@ -14,12 +14,13 @@ from tidegate import __version__
 from tidegate.cli import rules, store
 from tidegate.cli.check import check
 from tidegate.cli.serve import serve
+from tidegate.cli.top import top
 from tidegate.errors import TidegateError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-COMMANDS: dict[str, Callable[..., None]] = {"check": check, "serve": serve}
+COMMANDS: dict[str, Callable[..., None]] = {"check": check, "serve": serve, "top": top}
 GROUPS: dict[str, typer.Typer] = {"rules": rules.app, "store": store.app}
 
 EXIT_USAGE = 2

@@ -105,10 +105,7 @@ async fn a_peek_takes_nothing_and_usage_tells_what_was_taken() {
         "name": "rule", "rule": "rule", "quota": "10/minute", "algorithm": "sliding_window", "mode": "enforce", "limit": 10,
         "remaining": 7, "used": 3, "reset_after": 60, "reset_at": START_S + 60,
     });
-    assert_eq!(
-        usage,
-        json!({"degraded": false, "reason": null, "generation": 1, "rules": ["rule"], "quotas": [quota]})
-    );
+    assert_eq!(usage, json!({"degraded": false, "reason": null, "generation": 1, "rules": ["rule"], "quotas": [quota]}));
 }
 
 #[tokio::test]

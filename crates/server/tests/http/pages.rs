@@ -43,7 +43,9 @@ async fn head_is_answered_like_get_without_the_body() {
 #[tokio::test]
 async fn the_pages_say_what_they_are() {
     let service = Service::new(&[json!({})]);
-    for (path, kind) in [("/metrics", "text/plain"), ("/openapi.json", "application/json"), ("/api/v1/rate-limit/top", "application/json")] {
+    for (path, kind) in
+        [("/metrics", "text/plain"), ("/openapi.json", "application/json"), ("/api/v1/rate-limit/top", "application/json")]
+    {
         let answer = service.ask("GET", path, &[]).await;
         assert_eq!(answer.status, StatusCode::OK);
         assert!(answer.header("content-type").is_some_and(|value| value.starts_with(kind)), "{path}");

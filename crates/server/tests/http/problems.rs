@@ -24,14 +24,17 @@ async fn a_body_that_is_no_check_says_where() {
     assert_problem(&answer, 400);
     let problem = answer.json();
     assert_eq!((&problem["line"], &problem["column"]), (&json!(2), &json!(10)));
-    assert!(problem["detail"].as_str().is_some_and(|detail| detail.contains("unknown field `client`, expected one of `client_id`")));
+    assert!(
+        problem["detail"].as_str().is_some_and(|detail| detail.contains("unknown field `client`, expected one of `client_id`"))
+    );
 }
 
 #[tokio::test]
 async fn whatever_makes_no_sense_is_a_bad_request() {
     let service = Service::new(&[json!({})]);
     let long = format!("{{\"{}\": 1}}", "x".repeat(9_000));
-    let many = format!("{{\"attributes\": {{{}}}}}", (0..1_001).map(|name| format!("\"{name}\":1")).collect::<Vec<_>>().join(","));
+    let many =
+        format!("{{\"attributes\": {{{}}}}}", (0..1_001).map(|name| format!("\"{name}\":1")).collect::<Vec<_>>().join(","));
     let bodies = [
         "",
         "[]",
