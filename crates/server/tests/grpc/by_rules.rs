@@ -76,7 +76,7 @@ async fn the_quota_that_binds_is_told_and_a_window_that_is_no_unit_has_none() {
 
     let response = service.check("rules", &["a=b"]).await;
 
-    assert_eq!(all_written(&response), ["OK 4 of 5/0 rule:5/10s in 10"]);
+    assert_eq!(all_written(&response), ["OK 4 of 5/0 rule:5/10s-fixed_window in 10"]);
 }
 
 #[tokio::test]
@@ -102,7 +102,7 @@ async fn zero_hits_ask_whether_the_next_request_would_pass() {
 
 #[tokio::test]
 async fn what_was_used_already_is_charged_without_being_asked() {
-    let service = service(&[json!({"quotas": "10/minute fixed_window max_debt 100"})]);
+    let service = service(&[json!({"quotas": "10/minute burst 10 max_debt 100"})]);
 
     service.ask(&with_hits("a=b, tidegate=debit", Some(50), 0)).await;
 
