@@ -29,7 +29,7 @@ async fn a_rule_applies_where_its_attributes_are() {
 
     let response = service.check("rules", &["user=ada", "path=/orders/1", "path=/other", "user="]).await;
 
-    let expected = ["OK 1 of 2/2 per_user in 60", "OK 6 of 7/3 orders in 515", "OK 0 without a limit", "OK 0 without a limit"];
+    let expected = ["OK 1 of 2/2 per_user in 60", "OK 6 of 7/3 orders in 3600", "OK 0 without a limit", "OK 0 without a limit"];
     assert_eq!((response.overall_code, all_written(&response)), (OK, expected.map(str::to_owned).to_vec()));
 }
 
