@@ -11,7 +11,7 @@ export VIRTUAL_ENV := $(CURDIR)/$(VENV)
 # A rustup installation is found although the shell that runs make does not know it yet.
 export PATH := $(PATH):$(HOME)/.cargo/bin
 
-RUST_SOURCES := $(shell find crates -type f \( -name '*.rs' -o -name '*.toml' -o -name '*.lua' \) 2>/dev/null) Cargo.toml $(wildcard Cargo.lock)
+RUST_SOURCES := $(shell find crates -type f \( -name '*.rs' -o -name '*.toml' -o -name '*.lua' -o -name '*.proto' -o -name '*.json' \) 2>/dev/null) Cargo.toml $(wildcard Cargo.lock)
 RUST_VERSION := $(shell sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml)
 # The binding needs an interpreter to link its test program, and is tested from Python anyway.
 RUST_TESTED := --workspace --exclude tidegate-python

@@ -170,7 +170,7 @@ class Running:
         """
         The gRPC port as clients of gRPC write it: `127.0.0.1:41234`, or `unix:/path`.
         """
-        return self.addresses["grpc"].rpartition("//")[2]
+        return self.addresses["grpc"]
 
     @property
     def log(self) -> str:
@@ -194,9 +194,8 @@ class Running:
         said = len(self.log)
         words = [sys.executable, "-m", "tidegate", "serve", *flags_of(self.settings), *self.arguments]
         self._process = Process(words, log=self.log_file, env=self.env)
-        expected = sum(self.settings.get(f"{port}.listen") != "off" for port in ("http", "grpc"))
         try:
-            until(lambda: not self.process.is_running or len(_PORT.findall(self.log[said:])) == expected, _START_S, lambda: self.log)
+            until(lambda: not self.process.is_running or "\nstop: " in self.log[said:], _START_S, lambda: self.log)
         except TimeoutError:
             self.process.kill()
             raise

@@ -5,7 +5,10 @@ Settings: one table, read from a file, variables and flags; all problems at once
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
 
 import jsonschema
 import pytest
@@ -15,9 +18,6 @@ from tidegate.service import SettingsError, load
 from tidegate.service.describe import json_schema
 from tidegate.service.native import to_json
 from tidegate.service.table import TABLE
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 RULES = {"rules": "rules.yaml"}
 
@@ -213,3 +213,11 @@ def test_the_schema_accepts_what_the_reader_accepts(tmp_path: Path) -> None:
     assert [] != list(validator.iter_errors({"htpp": {}}))
     assert [] != list(validator.iter_errors({"http": {"listn": "x"}}))
     assert [] != list(validator.iter_errors({"workers": "many"}))
+
+
+def test_the_reference_is_up_to_date() -> None:
+    """`docs/make_settings.py` writes it from the table."""
+    script = Path(__file__).parents[2] / "docs" / "make_settings.py"
+    done = subprocess.run([sys.executable, script, "--check"], timeout=60, check=False)
+
+    assert 0 == done.returncode, "run docs/make_settings.py"

@@ -54,6 +54,7 @@ pub struct Peer {
 
 impl App {
     /// An app that is ready to serve.
+    #[allow(clippy::disallowed_methods, reason = "when it began is told to people, and decides nothing")]
     pub fn new(engine: Arc<Engine>, settings: Settings) -> Self {
         Self {
             metrics: Metrics::new(&settings),

@@ -61,13 +61,11 @@ impl http_body::Body for Body {
                 Some(bytes)
             }
         };
-        Poll::Ready(match bytes {
-            Some(bytes) => Some(Ok(Frame::data(bytes))),
-            None => {
-                self.content = Content::Done;
-                self.trailers.take().map(|trailers| Ok(Frame::trailers(*trailers)))
-            }
-        })
+        if let Some(bytes) = bytes {
+            return Poll::Ready(Some(Ok(Frame::data(bytes))));
+        }
+        self.content = Content::Done;
+        Poll::Ready(self.trailers.take().map(|trailers| Ok(Frame::trailers(*trailers))))
     }
 
     fn is_end_stream(&self) -> bool {
@@ -77,8 +75,9 @@ impl http_body::Body for Body {
     fn size_hint(&self) -> SizeHint {
         match &self.content {
             Content::Done => SizeHint::with_exact(0),
-            Content::Bytes(bytes) => SizeHint::with_exact(bytes.len() as u64),
-            Content::Stream(_) => SizeHint::default(),
+            // An exact size becomes a `Content-Length`, which responses with trailers do without.
+            Content::Bytes(bytes) if self.trailers.is_none() => SizeHint::with_exact(bytes.len() as u64),
+            Content::Bytes(_) | Content::Stream(_) => SizeHint::default(),
         }
     }
 }

@@ -23,6 +23,8 @@ mod pages;
 mod problem;
 mod question;
 mod read;
+mod rls;
+mod rls_read;
 mod route;
 mod text;
 mod token;
@@ -57,6 +59,7 @@ where
         Ok(Route::Peek) => check::one(&app, Kind::Peek, &head, body).await,
         Ok(Route::Usage) => check::one(&app, Kind::Usage, &head, body).await,
         Ok(Route::Batch) => check::batch(&app, &head, body).await,
+        Ok(Route::Json) => rls::serve(&app, &head, body).await,
         // What a gateway sends along is not waited for.
         Ok(Route::ForwardAuth) => forward_auth::serve(&app, peer, &head).await,
         Ok(route) => counted(&app, pages::serve(&app, route, &head)),

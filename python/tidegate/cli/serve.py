@@ -16,9 +16,9 @@ from tidegate.errors import RuleError
 from tidegate.service import describe, log
 from tidegate.service.kinds import Flag
 from tidegate.service.problem import SettingsError
-from tidegate.service.run import run_until_told
+from tidegate.service.run import Signals, run_until_told
 from tidegate.service.service import Service
-from tidegate.service.settings import Settings, load
+from tidegate.service.settings import Settings, load, without_password
 from tidegate.service.table import GROUPS, TABLE
 
 if TYPE_CHECKING:
@@ -37,6 +37,7 @@ def serve(
     ] = None,
     check: Annotated[bool, typer.Option("--check", help="Only say whether settings and rules are right.")] = False,
     schema: Annotated[bool, typer.Option("--schema", help="Only print the JSON Schema of files of settings.")] = False,
+    show: Annotated[bool, typer.Option("--show", help="Only print every setting, its value and who gave it.")] = False,
     **flags: Any,  # noqa: ANN401  # one for each setting, see `_with_flags`
 ) -> None:
     """
@@ -62,16 +63,19 @@ def serve(
         _check(path, flags)
         return
     settings = load(path, flags=flags)
+    if show:
+        typer.echo("\n".join(settings.lines()))
+        return
     log.set_up(settings["log.level"], settings["log.format"])
     for warning in settings.warnings:
         log.LOG.warning("%s", warning)
-    service = Service(settings)
-    with service:
+    # Signals are waited for before somebody can know that it runs.
+    with Signals() as signals, Service(settings) as service:
         for problem in service.limiter.rule_set.warnings:
             log.LOG.warning("%s", problem)
         for line in _greeting(service):
             typer.echo(line)
-        code = run_until_told(service)
+        code = run_until_told(service, signals)
     raise typer.Exit(code)
 
 
@@ -90,11 +94,12 @@ def _check(path: str | None, flags: dict[str, Any]) -> None:
 def _greeting(service: Service) -> Iterator[str]:
     addresses = service.addresses
     settings = service.settings
-    yield f"Tidegate serves {_said_rules(service.limiter.rule_set)}, counters on {_store(settings)}"
+    yield f"Tidegate serves {_said_rules(service.limiter.rule_set)}, counters on {without_password(settings['store'])}"
     for port, address in addresses.items():
         yield f"  {port:4}  {_url(settings, port, address)}"
     if "http" in addresses:
         yield f"try:  {_curl(settings, addresses['http'])}"
+    yield "stop: Ctrl-C, or SIGTERM, which drains first; SIGHUP loads rules and certificates again"
 
 
 def _said_rules(rule_set: rules.RuleSet) -> str:
@@ -104,17 +109,15 @@ def _said_rules(rule_set: rules.RuleSet) -> str:
     return " and ".join(parts) or "no rules"
 
 
-def _store(settings: Settings) -> str:
-    # Only the scheme and the hosts: the rest of an address may hold a password.
-    scheme, _, rest = str(settings["store"]).partition("://")
-    return f"{scheme}://{rest.partition('?')[0].rpartition('@')[2]}"
-
-
 def _url(settings: Settings, port: str, address: str) -> str:
-    if address.startswith("unix:"):
+    # Clients of gRPC take an address without a scheme.
+    if address.startswith("unix:") or port == "grpc":
         return address
-    scheme = "https" if settings[f"{port}.tls.cert"] is not None else "http"
-    return f"{scheme}://{address}"
+    return f"{_scheme(settings)}://{address}"
+
+
+def _scheme(settings: Settings) -> str:
+    return "http" if settings["http.tls.cert"] is None else "https"
 
 
 def _curl(settings: Settings, address: str) -> str:
@@ -122,11 +125,12 @@ def _curl(settings: Settings, address: str) -> str:
     url = _url(settings, "http", address)
     if address.startswith("unix:"):
         words += ["--unix-socket", address.removeprefix("unix:")]
-        url = f"{'https' if settings['http.tls.cert'] is not None else 'http'}://localhost"
+        url = f"{_scheme(settings)}://localhost"
     if settings["http.token"] is not None:
         words += ["-H", '"Authorization: Bearer $TOKEN"']
     body = '{"client_id": "abc", "method": "GET", "endpoint": "/hello"}'
-    return " ".join((*words, f"{url}/api/v1/rate-limit/check", "-d", f"'{body}'"))
+    # Not `--json`, which only newer ones know.
+    return " ".join((*words, f"{url}/api/v1/rate-limit/check", "-H", "'content-type: application/json'", "-d", f"'{body}'"))
 
 
 def _with_flags() -> None:

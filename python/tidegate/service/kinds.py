@@ -140,8 +140,8 @@ class Address(Text):
 
     def read(self, text: str) -> str:
         """See `Kind`."""
-        if not re.fullmatch(r"https?://[^\s/@]+(?:/\S*)?", text):
-            raise Wrong("bad-url", "this is no address of a server", "write http:// or https://, a host and a port")
+        if not re.fullmatch(r"http://[^\s/@?#]+(?:/[^\s?#]*)?", text):
+            raise Wrong("bad-url", "this is no address of a server", "write http://, a host and a port, such as http://127.0.0.1:4318")
         return text
 
 

@@ -11,60 +11,102 @@ A service in the foreground: signals in, an exit code out.
 
 from __future__ import annotations
 
-import queue
 import signal
+import socket
 import threading
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Final
+import time
+from typing import TYPE_CHECKING, Final, Self
 
 from tidegate.service.log import LOG
 from tidegate.service.notify import notify
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from types import FrameType
+    from types import TracebackType
 
     from tidegate.service.service import Service
 
 EXIT_DONE = 0
 EXIT_CUT = 1
-SIGNALS: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+# Windows knows no SIGHUP.
+SIGHUP: Final = getattr(signal, "SIGHUP", None)
+SIGNALS: Final = (signal.SIGTERM, signal.SIGINT, *((SIGHUP,) if SIGHUP is not None else ()))
 
-_DRAINED: Final = "drained"
-_CUT: Final = "cut"
+# Beside the numbers of signals: how a drain ended.
+_DRAINED: Final = 0
+_CUT: Final = 255
 
 
-def run_until_told(service: Service) -> int:
+class Signals:
     """
-    Waits for signals, on the main thread, until the service has ended.
+    Collects signals from the moment on in which it is entered, on the main thread.
+
+    The kernel gives a signal to any thread, and most threads of a service are not Python's. The interpreter writes the number into a socket
+    whoever gets it, so waiting for the socket never misses one.
+    """
+
+    def __init__(self) -> None:
+        self._reader, self._writer = socket.socketpair()
+        self._writer.setblocking(False)  # noqa: FBT003  # the interpreter asks for it
+        self._before: dict[signal.Signals, object] = {}
+        self._fd = -1
+
+    def next(self) -> int:
+        """
+        Waits for the next event.
+
+        Returns:
+            The number of a signal, or what was told.
+        """
+        return self._reader.recv(1)[0]
+
+    def tell(self, event: int) -> None:
+        """
+        Tells an event that is no signal, from any thread.
+
+        Args:
+            event: A byte.
+        """
+        self._writer.send(bytes([event]))
+
+    def __enter__(self) -> Self:
+        self._fd = signal.set_wakeup_fd(self._writer.fileno(), warn_on_full_buffer=False)
+        self._before = {number: signal.signal(number, _nothing) for number in SIGNALS}
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)  # type: ignore[arg-type]  # what it was before
+        signal.set_wakeup_fd(self._fd)
+        self._reader.close()
+        self._writer.close()
+
+
+def run_until_told(service: Service, signals: Signals) -> int:
+    """
+    Waits for signals until the service has ended.
 
     Args:
         service: A service that was started.
+        signals: What was collected since before it was started.
 
     Returns:
         0 if every request got its answer, 1 if some were cut.
     """
-    # Signal handlers may only do what can happen in the middle of anything: `SimpleQueue.put` is made for that.
-    told: queue.SimpleQueue[signal.Signals | str] = queue.SimpleQueue()
+    notify("READY=1")
     is_draining = False
-    with _signals(told):
-        notify("READY=1")
-        while True:
-            event = told.get()
-            if event in {_DRAINED, _CUT}:
-                break
-            if event is signal.SIGHUP:
-                notify("RELOADING=1")
-                service.reload()
-                notify("READY=1")
-            elif is_draining:
-                LOG.warning("stopping at once, because of a second %s", _name(event))
-                event = _CUT
-                break
-            else:
-                is_draining = True
-                _begin_drain(service, event, told)
-        service.stop()
+    while (event := signals.next()) not in {_DRAINED, _CUT}:
+        if event == SIGHUP:
+            notify(f"RELOADING=1\nMONOTONIC_USEC={time.clock_gettime_ns(time.CLOCK_MONOTONIC) // 1000}")
+            service.reload()
+            notify("READY=1")
+        elif event in SIGNALS and is_draining:
+            LOG.warning("stopping at once, because of a second %s", signal.Signals(event).name)
+            event = _CUT
+            break
+        elif event in SIGNALS:
+            is_draining = True
+            _begin_drain(service, signals, signal.Signals(event))
+    service.stop()
     if event == _CUT:
         LOG.warning("stopped; requests that still ran were cut")
         return EXIT_CUT
@@ -72,26 +114,19 @@ def run_until_told(service: Service) -> int:
     return EXIT_DONE
 
 
-def _begin_drain(service: Service, event: signal.Signals | str, told: queue.SimpleQueue[signal.Signals | str]) -> None:
+def _begin_drain(service: Service, signals: Signals, number: signal.Signals) -> None:
     # Who presses Ctrl-C has no load balancer that must notice first.
-    grace = 0.0 if event is signal.SIGINT else float(service.settings["shutdown.grace"])
+    grace = 0.0 if number == signal.SIGINT else float(service.settings["shutdown.grace"])
     notify("STOPPING=1")
-    LOG.info("%s: readiness is off; serving on for %g s, then waiting for running requests", _name(event), grace)
-    threading.Thread(target=lambda: told.put(_CUT if service.drain(grace) else _DRAINED), name="tidegate-drain", daemon=True).start()
+    LOG.info("%s: readiness is off; serving on for %g s, then waiting for running requests", number.name, grace)
+
+    def drain() -> None:
+        signals.tell(_CUT if service.drain(grace) else _DRAINED)
+
+    threading.Thread(target=drain, name="tidegate-drain", daemon=True).start()
 
 
-@contextmanager
-def _signals(told: queue.SimpleQueue[signal.Signals | str]) -> Iterator[None]:
-    def tell(number: int, _: FrameType | None) -> None:
-        told.put(signal.Signals(number))
-
-    before = {number: signal.signal(number, tell) for number in SIGNALS}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
-
-
-def _name(event: signal.Signals | str) -> str:
-    return event.name if isinstance(event, signal.Signals) else event
+def _nothing(_number: int, _frame: object) -> None:
+    """
+    Signals need a handler to be written into the socket.
+    """

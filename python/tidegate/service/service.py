@@ -21,12 +21,7 @@ if TYPE_CHECKING:
 
 class Service:
     """
-    A service that runs in this process, on threads of its own.
-
-    ```python
-    with Service(settings.load(flags={"rules": "rules.yaml", "http.listen": "127.0.0.1:0"})) as service:
-        print(service.addresses)
-    ```
+    A service that runs in this process, on threads of its own: `with Service(load(...)) as service:`.
 
     Args:
         settings: How it is set up.

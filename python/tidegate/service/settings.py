@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from tidegate._options import StoreOptions, engine_options
 from tidegate.errors import ConfigError, UsageError
+from tidegate.service.kinds import Listen
 from tidegate.service.problem import SettingProblem, SettingsError
 from tidegate.service.sources import Reading
 from tidegate.service.table import TABLE
@@ -48,6 +49,15 @@ class Settings:
     def __repr__(self) -> str:
         # Secrets are among the values.
         return f"Settings({len(self.origins)} given, {len(self.values)} in all)"
+
+    def lines(self) -> list[str]:
+        """
+        What is in force, for people.
+
+        Returns:
+            Each setting with its value, and who gave it. Secrets are not shown.
+        """
+        return [f"{key}: {_shown(key, value)}  # {self.origins.get(key, 'default')}" for key, value in self.values.items()]
 
     @property
     def store_options(self) -> StoreOptions:
@@ -97,6 +107,28 @@ def load(
     if reading.problems:
         raise SettingsError(reading.problems)
     return Settings(values, origins, (*reading.warnings, *checking.warnings()))
+
+
+def _shown(key: str, value: Any) -> str:  # noqa: ANN401  # as above
+    setting = TABLE[key]
+    if value is None and not isinstance(setting.kind, Listen):
+        return ""
+    # The address of a store may hold a password.
+    return "***" if setting.is_secret else without_password(value) if key == "store" else setting.kind.show(value)
+
+
+def without_password(address: str) -> str:
+    """
+    The address of a store as it may be shown.
+
+    Args:
+        address: The address.
+
+    Returns:
+        Its scheme, its hosts, and what it says of the database.
+    """
+    scheme, separator, rest = address.partition("://")
+    return f"{scheme}{separator}{rest.partition('?')[0].rpartition('@')[2]}"
 
 
 class _Checking:

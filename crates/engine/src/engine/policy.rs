@@ -44,6 +44,11 @@ impl Engine {
         verdict
     }
 
+    /// Whether this instance counts its share when the store cannot answer, where no rule says otherwise.
+    pub fn counts_without_store(&self) -> bool {
+        self.effective(self.on_store_error) == OnStoreError::Local
+    }
+
     /// Whether nobody counted: the store could not answer, and what decided is `allow` or `deny` and not this instance's share.
     pub fn is_by_policy(&self, decision: &Decision) -> bool {
         let (Some(_), Some(status)) = (decision.degraded(), decision.verdict().binding()) else { return false };

@@ -6,7 +6,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread::{self, Thread};
-use std::time::{Duration, Instant};
+use std::time::Duration;
+
+use tidegate_store::clock::monotonic_ns;
 
 /// Who waits.
 struct Waiter {
@@ -29,7 +31,7 @@ impl Wake for Waiter {
 
 /// The answer; `None` if it did not come in time.
 pub(super) fn wait_for<T>(mut answer: Pin<&mut (dyn Future<Output = T> + Send)>, budget: Duration) -> Option<T> {
-    let deadline = Instant::now() + budget;
+    let deadline = monotonic_ns().saturating_add(u64::try_from(budget.as_nanos()).unwrap_or(u64::MAX));
     let waiter = Arc::new(Waiter { thread: thread::current(), is_called: AtomicBool::new(false) });
     let waker = Waker::from(Arc::clone(&waiter));
     loop {
@@ -37,11 +39,11 @@ pub(super) fn wait_for<T>(mut answer: Pin<&mut (dyn Future<Output = T> + Send)>,
             return Some(answer);
         }
         while !waiter.is_called.swap(false, Ordering::Acquire) {
-            let left = deadline.saturating_duration_since(Instant::now());
-            if left.is_zero() {
+            let left_ns = deadline.saturating_sub(monotonic_ns());
+            if left_ns == 0 {
                 return None;
             }
-            thread::park_timeout(left);
+            thread::park_timeout(Duration::from_nanos(left_ns));
         }
     }
 }

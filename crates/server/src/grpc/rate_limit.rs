@@ -33,6 +33,8 @@ pub struct Answered {
     pub response: RateLimitResponse,
     /// Whether it was decided without the store.
     pub is_degraded: bool,
+    /// Whether nobody counted: see [`Engine::is_by_policy`](tidegate_engine::engine::Engine::is_by_policy).
+    pub is_by_policy: bool,
 }
 
 /// What was decided, before it is put into words.
@@ -54,6 +56,15 @@ impl Decided {
 
     fn is_denied(&self) -> bool {
         self.answer.overall == Code::OverLimit
+    }
+
+    /// Whether nobody counted.
+    fn is_by_policy(&self, app: &App) -> bool {
+        match (self.degraded, self.decisions.is_empty()) {
+            (None, _) => false,
+            (Some(_), true) => !app.engine.counts_without_store(),
+            (Some(_), false) => self.decisions.iter().flatten().any(|decision| app.engine.is_by_policy(decision)),
+        }
     }
 
     /// The decision that headers tell, if rules took it.
@@ -102,7 +113,7 @@ pub async fn answer(
     if decided.is_told(rls.metadata) {
         response.dynamic_metadata = Some(metadata::of(question, &decided));
     }
-    Ok(Answered { response, is_degraded: decided.degraded.is_some() })
+    Ok(Answered { response, is_degraded: decided.degraded.is_some(), is_by_policy: decided.is_by_policy(app) })
 }
 
 fn status(status: &Status) -> DescriptorStatus {

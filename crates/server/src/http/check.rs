@@ -9,6 +9,7 @@ use bytes::Bytes;
 use http::request::Parts;
 use http::{Response, StatusCode};
 use serde::Deserialize;
+use serde::de::IgnoredAny;
 use serde_json::Value;
 use tidegate_engine::decision::{Decision, Origin};
 use tidegate_engine::engine::{Begun, CheckOptions};
@@ -90,6 +91,13 @@ where
 {
     read::require_json(&head.headers)?;
     let body = read::whole(body, &app.settings.limits).await?;
+    // They are counted before any is read: a batch of many small ones would take sixty times its size.
+    let count = serde_json::from_slice::<Vec<IgnoredAny>>(&body).map_err(|error| Problem::bad_json(&error))?.len();
+    let count_max = app.settings.limits.batch;
+    if count > count_max {
+        let detail = format!("{count} checks are in one batch, at most {count_max} are possible");
+        return Err(Problem::new(StatusCode::PAYLOAD_TOO_LARGE, detail));
+    }
     let values: Vec<Value>;
     let questions: Vec<Result<Question<'_>, Problem>> = if let Ok(questions) = serde_json::from_slice::<Vec<_>>(&body) {
         questions.into_iter().map(Ok).collect()
@@ -98,11 +106,6 @@ where
         values = serde_json::from_slice(&body).map_err(|error| Problem::bad_json(&error))?;
         values.iter().map(|value| Question::deserialize(value).map_err(|error| Problem::bad_json(&error))).collect()
     };
-    let questions_max = app.settings.limits.batch;
-    if questions.len() > questions_max {
-        let detail = format!("{} checks are in one batch, at most {questions_max} are possible", questions.len());
-        return Err(Problem::new(StatusCode::PAYLOAD_TOO_LARGE, detail));
-    }
     let mut writer = Writer::with_capacity(ANSWER_BYTES * questions.len() + 2);
     writer.open('[');
     for questions in questions.chunks(TOGETHER) {

@@ -115,12 +115,13 @@ fn name(field: Field) -> HeaderName {
 }
 
 /// A denial, with the problem types that the draft on `RateLimit` asks to register.
-fn denial(app: &App, decision: &Decision, deny_status: StatusCode) -> Response<Body> {
-    // Who is denied because nobody could count is not the one who asked too often.
-    let (status, kind, title) = if app.engine.is_by_policy(decision) {
-        (StatusCode::SERVICE_UNAVAILABLE, "temporary-reduced-capacity", "Temporary Reduced Capacity")
+fn denial(app: &App, decision: &Decision, status: StatusCode) -> Response<Body> {
+    // Who is denied because nobody could count is not the one who asked too often. The status is the same all the same: gateways take one of 5xx for
+    // a failure of ours, and some then let the request pass that a rule denies.
+    let (kind, title) = if app.engine.is_by_policy(decision) {
+        ("temporary-reduced-capacity", "Temporary Reduced Capacity")
     } else {
-        (deny_status, "quota-exceeded", "Quota Exceeded")
+        ("quota-exceeded", "Quota Exceeded")
     };
     let mut writer = Writer::with_capacity(BODY_MAX);
     writer.open('{');

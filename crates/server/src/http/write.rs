@@ -43,6 +43,12 @@ impl Writer {
         self
     }
 
+    /// Begins a member whose name is anybody's.
+    pub(super) fn named(&mut self, name: &str) {
+        self.text(name);
+        self.bytes.push(b':');
+    }
+
     pub(super) fn text(&mut self, text: &str) {
         self.comma();
         self.bytes.push(b'"');
@@ -89,6 +95,13 @@ impl Writer {
             Some(number) => self.number(number),
             None => self.null(),
         }
+    }
+
+    /// Any number; one that JSON does not know is null.
+    pub(super) fn float(&mut self, number: f64) {
+        self.comma();
+        let number = serde_json::Number::from_f64(number).map_or_else(|| "null".to_owned(), |number| number.to_string());
+        self.bytes.extend_from_slice(number.as_bytes());
     }
 
     /// Nanoseconds, written as seconds with as many digits behind the point as it takes.

@@ -111,6 +111,9 @@ impl Metrics {
         let is_stale = u8::from(app.reload_problem().is_some());
         let help = "1 while the rules on disk are wrong, and older ones are in force.";
         page.single("ratelimit_rules_stale", Kind::Gauge, help, is_stale);
+        let is_stale = u8::from(app.tls_problem().is_some());
+        let help = "1 while the certificates on disk are wrong, and older ones are in force.";
+        page.single("ratelimit_certificates_stale", Kind::Gauge, help, is_stale);
         let help = "1 while the service is about to stop.";
         page.single("ratelimit_draining", Kind::Gauge, help, u8::from(app.is_draining()));
     }

@@ -43,13 +43,19 @@ impl Acceptor {
         let _alive = Alive::new(&self.shared);
         let mut phase = self.shared.phase.subscribe();
         loop {
-            tokio::select! {
+            let (socket, peer) = tokio::select! {
                 biased;
                 _ = phase.wait_for(|phase| *phase >= Phase::Closing) => break,
-                next = self.next() => match next {
-                    Some((socket, peer, room)) => self.place::<H>(socket, peer, room),
-                    None => break,
-                }
+                next = self.next() => next,
+            };
+            // Room is taken after the connection, because who waits for one that never comes would hold the room of another.
+            let room = tokio::select! {
+                biased;
+                _ = phase.wait_for(|phase| *phase >= Phase::Closing) => self.shared.crowd.room_now(),
+                room = self.shared.crowd.room() => room,
+            };
+            if let Some(room) = room {
+                self.place::<H>(socket, peer, room);
             }
         }
         // Who waited to be accepted believes to be connected already, and may have sent a request.
@@ -60,11 +66,10 @@ impl Acceptor {
         }
     }
 
-    async fn next(&self) -> Option<(Plain, Peer, Room)> {
-        let room = self.shared.crowd.room().await?;
+    async fn next(&self) -> (Plain, Peer) {
         loop {
             match poll_fn(|context| self.listener.poll_accept(context)).await {
-                Ok((socket, peer)) => return Some((socket, peer, room)),
+                Ok(next) => return next,
                 Err(error) => {
                     self.shared.app.metrics.failed(self.port, ConnectionFailure::Accept);
                     if !is_of_one_connection(&error) {

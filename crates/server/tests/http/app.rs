@@ -25,6 +25,8 @@ pub(crate) struct Service {
 pub(crate) struct Setup {
     pub(crate) identity: Value,
     pub(crate) rules: Vec<Value>,
+    /// Trees of descriptors.
+    pub(crate) domains: Value,
     pub(crate) settings: Value,
     pub(crate) keys_max: usize,
     pub(crate) on_store_error: OnStoreError,
@@ -33,7 +35,8 @@ pub(crate) struct Setup {
 impl Default for Setup {
     fn default() -> Self {
         let on_store_error = OnStoreError::Deny;
-        Self { identity: json!([]), rules: vec![json!({})], settings: json!({}), keys_max: 1_000, on_store_error }
+        let (identity, domains, settings) = (json!([]), json!([]), json!({}));
+        Self { identity, rules: vec![json!({})], domains, settings, keys_max: 1_000, on_store_error }
     }
 }
 
@@ -59,7 +62,8 @@ impl Setup {
         let clock = ManualClock::new(START_S * SECOND);
         let store = MemoryStore::new(Clock::Manual(clock.clone()), self.keys_max);
         let rules: Vec<Value> = self.rules.iter().map(rule).collect();
-        let document = json!({"version": 1, "domain": "test", "identity": self.identity, "rules": rules});
+        let document =
+            json!({"version": 1, "domain": "test", "identity": self.identity, "rules": rules, "domains": self.domains});
         let document: tidegate_core::rules::RuleSetSpec = serde_json::from_value(document).expect("a document");
         let engine =
             Engine::new(document, Arc::new(store), *b"a secret of keys", self.on_store_error).expect("rules that can be loaded");

@@ -74,7 +74,8 @@ async fn statuses_that_gateways_misunderstand_are_refused() {
 
 #[tokio::test]
 async fn the_original_request_is_what_the_gateway_says() {
-    let table: [(&str, &str, &str, &str, &[(&str, &str)]); 12] = [
+    type Headers = &'static [(&'static str, &'static str)];
+    let table: [(&str, &str, &str, &str, Headers); 12] = [
         ("method", "PUT", "GET", "", &[("x-forwarded-method", "PUT"), ("x-original-method", "POST")]),
         ("method", "POST", "GET", "", &[("x-original-method", "POST")]),
         ("method", "DELETE", "DELETE", "", &[]),
@@ -151,12 +152,16 @@ async fn shadows_and_outages_are_told_in_one_word() {
     let answer = shadow.ask("GET", FORWARD_AUTH, &[]).await;
     assert_eq!((answer.status, answer.header("x-ratelimit-decision")), (StatusCode::OK, Some("shadow")));
 
-    for (policy, status) in [("allow", StatusCode::OK), ("deny", StatusCode::SERVICE_UNAVAILABLE)] {
+    for (policy, status) in [("allow", StatusCode::OK), ("deny", StatusCode::FORBIDDEN)] {
         let rules = vec![json!({"per": ["ip"], "on_store_error": policy})];
         let full = Setup { rules, keys_max: 1, ..Setup::default() }.start();
         full.check(&json!({"ip_address": "192.0.2.1", "cost": 2})).await;
         let answer = full.ask("GET", &format!("{FORWARD_AUTH}?deny_status=403"), &[]).await;
         assert_eq!((answer.status, answer.header("x-ratelimit-decision")), (status, Some("error")), "{policy}");
+        if policy == "deny" {
+            let kind = "https://iana.org/assignments/http-problem-types#temporary-reduced-capacity";
+            assert_eq!((&answer.json()["type"], answer.header("retry-after")), (&json!(kind), Some("60")));
+        }
     }
 }
 

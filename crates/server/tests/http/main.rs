@@ -4,5 +4,6 @@ mod app;
 mod batch;
 mod check;
 mod forward_auth;
+mod json;
 mod pages;
 mod problems;

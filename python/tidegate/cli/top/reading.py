@@ -98,7 +98,7 @@ class Source:
         page = Page(self._get(_METRICS))
         if "ratelimit_build_info" not in page:
             raise ServerError(f"{self.url} is no Tidegate: its metrics are others\nhint: say where the service is with --url")
-        top = self._get(f"{_TOP}?limit={keys_max}")
+        top = self._get(f"{_TOP}?n={keys_max}")
         try:
             fields = Key.__dataclass_fields__
             keys = [Key(**{name: key[name] for name in fields}) for key in json.loads(top)["keys"]]
