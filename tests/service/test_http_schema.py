@@ -128,7 +128,7 @@ def try_all(document: dict[str, Any], address: str, operation: tuple[str, str], 
 
         @settings(max_examples=EXAMPLES, deadline=None, database=None, phases=[Phase.generate], suppress_health_check=list(HealthCheck))
         @given(case=cases)
-        def each(case: schemathesis.Case) -> None:
+        def each(case: schemathesis.Case[Any]) -> None:
             response = case.call(base_url=address, session=session)
             case.validate_response(response, checks=checks)
 
