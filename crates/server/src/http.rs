@@ -63,8 +63,8 @@ where
         Ok(Route::Json) => rls::serve(&app, &head, body).await,
         // What a gateway sends along is not waited for.
         Ok(Route::ForwardAuth) => forward_auth::serve(&app, peer, &head).await,
-        Ok(route) => counted(&app, pages::serve(&app, route, &head)),
-        Err(problem) => counted(&app, problem.into_response()),
+        Ok(route) => counted(&app, Protocol::Http, pages::serve(&app, route, &head)),
+        Err(problem) => counted(&app, Protocol::Http, problem.into_response()),
     };
     if head.method == Method::HEAD { without_body(response) } else { response }
 }
@@ -82,8 +82,8 @@ fn find(app: &App, head: &Parts) -> Result<Route, Problem> {
 }
 
 /// Counts an answer that decides nothing.
-fn counted(app: &App, response: Response<Body>) -> Response<Body> {
-    app.metrics.count_answer(Protocol::Http, AnswerCode::Http(response.status().as_u16()));
+fn counted(app: &App, protocol: Protocol, response: Response<Body>) -> Response<Body> {
+    app.metrics.count_answer(protocol, AnswerCode::Http(response.status().as_u16()));
     response
 }
 

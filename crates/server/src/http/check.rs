@@ -18,7 +18,7 @@ use super::answer::{self, ANSWER_BYTES};
 use super::problem::Problem;
 use super::question::Question;
 use super::write::Writer;
-use super::{json, read};
+use super::{counted, json, read};
 use crate::app::App;
 use crate::body::Body;
 use crate::metrics::{AnswerCode, Protocol};
@@ -43,8 +43,13 @@ pub(super) async fn one<B>(app: &Arc<App>, kind: Kind, head: &Parts, body: B) ->
 where
     B: http_body::Body<Data = Bytes> + Unpin,
 {
+    let body = match receive(app, head, body).await {
+        Ok(body) => body,
+        Err(problem) => return counted(app, Protocol::Http, problem.into_response()),
+    };
+    // From here on the time is ours, and no longer the client's.
     let mut watch = app.watch(Protocol::Http, &head.headers);
-    let response = match ask(app, kind, &mut watch, head, body).await {
+    let response = match ask(app, kind, &mut watch, &body).await {
         Ok(answer) => json(StatusCode::OK, answer),
         Err(problem) => problem.into_response(),
     };
@@ -57,8 +62,13 @@ pub(super) async fn batch<B>(app: &Arc<App>, head: &Parts, body: B) -> Response<
 where
     B: http_body::Body<Data = Bytes> + Unpin,
 {
+    let body = match receive(app, head, body).await {
+        Ok(body) => body,
+        Err(problem) => return counted(app, Protocol::Http, problem.into_response()),
+    };
+    // From here on the time is ours, and no longer the client's.
     let mut watch = app.watch(Protocol::Http, &head.headers);
-    let response = match ask_all(app, &mut watch, head, body).await {
+    let response = match ask_all(app, &mut watch, &body).await {
         Ok(answer) => json(StatusCode::OK, answer),
         Err(problem) => problem.into_response(),
     };
@@ -66,13 +76,17 @@ where
     response
 }
 
-async fn ask<B>(app: &Arc<App>, kind: Kind, watch: &mut Watch, head: &Parts, body: B) -> Result<Bytes, Problem>
+/// Reads the body of a question.
+async fn receive<B>(app: &App, head: &Parts, body: B) -> Result<Bytes, Problem>
 where
     B: http_body::Body<Data = Bytes> + Unpin,
 {
     read::require_json(&head.headers)?;
-    let body = read::whole(body, &app.settings.limits).await?;
-    let question = Question::read(&body)?;
+    read::whole(body, &app.settings.limits).await
+}
+
+async fn ask(app: &Arc<App>, kind: Kind, watch: &mut Watch, body: &[u8]) -> Result<Bytes, Problem> {
+    let question = Question::read(body)?;
     if kind == Kind::Usage && question.cost().is_some() {
         return Err(Problem::bad_request("a question for usage has no cost"));
     }
@@ -85,25 +99,20 @@ where
     Ok(writer.into_bytes())
 }
 
-async fn ask_all<B>(app: &Arc<App>, watch: &mut Watch, head: &Parts, body: B) -> Result<Bytes, Problem>
-where
-    B: http_body::Body<Data = Bytes> + Unpin,
-{
-    read::require_json(&head.headers)?;
-    let body = read::whole(body, &app.settings.limits).await?;
+async fn ask_all(app: &Arc<App>, watch: &mut Watch, body: &[u8]) -> Result<Bytes, Problem> {
     // They are counted before any is read: a batch of many small ones would take sixty times its size.
-    let count = serde_json::from_slice::<Vec<IgnoredAny>>(&body).map_err(|error| Problem::bad_json(&error))?.len();
+    let count = serde_json::from_slice::<Vec<IgnoredAny>>(body).map_err(|error| Problem::bad_json(&error))?.len();
     let count_max = app.settings.limits.batch;
     if count > count_max {
         let detail = format!("{count} checks are in one batch, at most {count_max} are possible");
         return Err(Problem::new(StatusCode::PAYLOAD_TOO_LARGE, detail));
     }
     let values: Vec<Value>;
-    let questions: Vec<Result<Question<'_>, Problem>> = if let Ok(questions) = serde_json::from_slice::<Vec<_>>(&body) {
+    let questions: Vec<Result<Question<'_>, Problem>> = if let Ok(questions) = serde_json::from_slice::<Vec<_>>(body) {
         questions.into_iter().map(Ok).collect()
     } else {
         // One of them is wrong: the others are answered all the same.
-        values = serde_json::from_slice(&body).map_err(|error| Problem::bad_json(&error))?;
+        values = serde_json::from_slice(body).map_err(|error| Problem::bad_json(&error))?;
         values.iter().map(|value| Question::deserialize(value).map_err(|error| Problem::bad_json(&error))).collect()
     };
     let mut writer = Writer::with_capacity(ANSWER_BYTES * questions.len() + 2);

@@ -16,7 +16,7 @@ use tidegate_core::descriptors::answer::Code as Overall;
 
 use super::problem::Problem;
 use super::write::Writer;
-use super::{json, read, rls_read};
+use super::{counted, json, read, rls_read};
 use crate::app::App;
 use crate::body::Body;
 use crate::grpc::failure::{Code, Failure};
@@ -32,8 +32,13 @@ pub(super) async fn serve<B>(app: &Arc<App>, head: &Parts, body: B) -> Response<
 where
     B: http_body::Body<Data = Bytes> + Unpin,
 {
+    // Callers of the reference service do not say that it is JSON, so it is not asked.
+    let body = match read::whole(body, &app.settings.limits).await {
+        Ok(body) => body,
+        Err(problem) => return counted(app, Protocol::Json, problem.into_response()),
+    };
     let mut watch = app.watch(Protocol::Json, &head.headers);
-    let response = match ask(app, &mut watch, body).await {
+    let response = match ask(app, &mut watch, &body).await {
         Ok(answered) => respond(&answered),
         Err(problem) => problem.into_response(),
     };
@@ -41,13 +46,8 @@ where
     response
 }
 
-async fn ask<B>(app: &Arc<App>, watch: &mut Watch, body: B) -> Result<Answered, Problem>
-where
-    B: http_body::Body<Data = Bytes> + Unpin,
-{
-    // Callers of the reference service do not say that it is JSON, so it is not asked.
-    let body = read::whole(body, &app.settings.limits).await?;
-    let message = rls_read::read(&body)?;
+async fn ask(app: &Arc<App>, watch: &mut Watch, body: &[u8]) -> Result<Answered, Problem> {
+    let message = rls_read::read(body)?;
     let question = Question::of(&message).map_err(|refusal| Problem::bad_request(refusal.to_string()))?;
     Ok(rate_limit::answer(app, watch, &question, None).await?)
 }
