@@ -63,7 +63,7 @@ class Load:
             except OSError as error:
                 self.lost.append(repr(error))
                 return
-            if response.status != 200:  # noqa: PLR2004  # OK
+            if response.status != 200:  # OK
                 self.lost.append(f"status {response.status}")
             self.answered += 1
 
@@ -107,7 +107,7 @@ def test_sigterm_loses_no_request(grace: int, serve: Serve, eventually: Eventual
     threads = [threading.Thread(target=load.run) for load in loads]
     for thread in threads:
         thread.start()
-    eventually(lambda: all(load.answered > 10 for load in loads))  # noqa: PLR2004  # all are at work
+    eventually(lambda: all(load.answered > 10 for load in loads))  # all are at work
     service.send(signal.SIGTERM)
     for thread in threads:
         thread.join()
@@ -125,7 +125,7 @@ def test_readiness_goes_before_the_service(serve: Serve, eventually: Eventually)
         health = channel.unary_unary(HEALTH)
         assert health(b"", timeout=20) == SERVING
         service.send(signal.SIGTERM)
-        eventually(lambda: service.ask("GET", "/readyz").status == 503)  # noqa: PLR2004  # Service Unavailable
+        eventually(lambda: service.ask("GET", "/readyz").status == 503)  # Service Unavailable
 
         assert "draining" in service.ask("GET", "/readyz").body.decode()
         assert service.ask("GET", "/healthz").status == 200
