@@ -141,7 +141,8 @@ class Address(Text):
     def read(self, text: str) -> str:
         """See `Kind`."""
         if not re.fullmatch(r"http://[^\s/@?#]+(?:/[^\s?#]*)?", text):
-            raise Wrong("bad-url", "this is no address of a server", "write http://, a host and a port, such as http://127.0.0.1:4318")
+            hint = "write http:// and a host, such as http://127.0.0.1:4318; a collector there can speak TLS to others"
+            raise Wrong("bad-url", "this is no address of a server", hint)
         return text
 
 
