@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from tests.conftest import Eventually
+    from tests.servers import Single
     from tests.service.conftest import Serve
     from tests.service.running import RULES, Running, ask, flags_of, here
 
@@ -228,6 +229,30 @@ def test_the_token_is_asked_for_and_never_logged(serve: Serve) -> None:
     assert 200 == service.ask("POST", CHECK, body, {"authorization": "Bearer s3cret-s3cret-s3cret"}).status
     assert "s3cret" not in service.log
     assert "Bearer $TOKEN" in service.log
+
+
+def test_two_instances_count_together(serve: Serve, server: Single) -> None:
+    """On a shared store; the password of its address is shown nowhere."""
+    settings = {"store": f"{server.url()}?prefix=serve:", "budget": "5s"}
+    first, second = serve(settings=settings), serve(settings=settings)
+    body = {"client_id": "a", "method": "GET", "endpoint": "/"}
+    answers = [service.ask("POST", CHECK, body).json for service in (first, second, first, second)]
+
+    assert [True, True, True, False] == [answer["allowed"] for answer in answers]
+    assert not any(answer["degraded"] for answer in answers)
+    assert "counters on redis://127.0.0.1:" in first.log
+    assert "prefix" not in first.log
+
+
+def test_it_starts_while_the_store_is_away(serve: Serve) -> None:
+    """An instance admits its share, and says so."""
+    service = serve(settings={"store": "redis://user:s3cret@127.0.0.1:1", "instances": 3})
+    answer = service.ask("POST", CHECK, {"client_id": "a", "method": "GET", "endpoint": "/"}).json
+
+    assert (True, True) == (answer["allowed"], answer["degraded"])
+    assert 200 == service.ask("GET", "/readyz").status
+    assert "counters on redis://127.0.0.1:1\n" in service.log
+    assert "s3cret" not in service.log
 
 
 def test_a_service_runs_inside_another_program() -> None:
