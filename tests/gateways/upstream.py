@@ -23,6 +23,8 @@ class Upstream:
 
         class Handler(BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"
+            # Head and body are written one after the other, and the second must not wait until the first has arrived.
+            disable_nagle_algorithm = True
 
             def _answer(self) -> None:
                 upstream.seen.append(f"{self.command} {self.path}")
