@@ -216,8 +216,29 @@ def test_variables_and_a_file_set_it_up(tmp_path: Path, serve: Serve) -> None:
 
     service.send(signal.SIGTERM)
     assert 0 == service.wait()
-    last = json.loads(service.log.splitlines()[-1])
-    assert ("info", "tidegate", "stopped") == (last["level"], last["logger"], last["message"])
+    lines = [json.loads(line) for line in service.log.splitlines()]
+    assert [service.grpc] == [line["grpc"] for line in lines if line["message"] == "serving 1 rule"]
+    assert ("info", "tidegate", "stopped") == (lines[-1]["level"], lines[-1]["logger"], lines[-1]["message"])
+
+
+@pytest.mark.parametrize(
+    ("hard", "soft", "said"),
+    [pytest.param(4096, 1756, "None", id="enough"), pytest.param(1024, 1024, "the system allows 1,024", id="too-few")],
+)
+def test_the_limit_of_open_files_is_raised(hard: int, soft: int, said: str) -> None:
+    """Shells leave it at a thousand; more is taken as far as that is possible, and what is missing is told."""
+    program = f"""
+import resource
+from tidegate.service.open_files import allow_connections
+resource.setrlimit(resource.RLIMIT_NOFILE, (512, {hard}))
+print(allow_connections(1500))
+print(resource.getrlimit(resource.RLIMIT_NOFILE)[0])
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=30, check=True)
+    told, limit = done.stdout.splitlines()
+
+    assert told.startswith(said)
+    assert soft == int(limit)
 
 
 def test_the_token_is_asked_for_and_never_logged(serve: Serve) -> None:

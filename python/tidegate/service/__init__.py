@@ -13,6 +13,7 @@ Requests are answered in Rust; Python sets up and supervises.
 | `describe` | the same as people and editors read them |
 | `service` | `Service`: starts, reloads, drains, stops |
 | `run` | a service in the foreground, led by signals |
+| `log`, `notify`, `open_files` | what it logs, what it tells a supervisor, how many files it may open |
 """
 
 from tidegate.service.problem import SettingProblem, SettingsError
