@@ -6,7 +6,7 @@ Requests are answered in Rust; Python sets up and supervises.
 | module | holds |
 | --- | --- |
 | `table` | every setting, once |
-| `kinds` | what a setting can be |
+| `kinds`, `places` | what a setting can be |
 | `sources` | settings from a file, the environment and flags |
 | `settings` | all of them together, checked |
 | `native` | the same as Rust takes them |
