@@ -148,6 +148,8 @@ class Trouble:
         self._store = store
         self._is_over = threading.Event()
         self._problems: list[BaseException] = []
+        # Held by who changes files, and while the one that is restarted reads them: it would not start with a mistake in them.
+        self._files = threading.Lock()
         self.events = Events()
 
     def run(self, seconds: float) -> None:
@@ -175,8 +177,9 @@ class Trouble:
         self.events.reloads += 1
         is_bad = self.events.reloads % BAD_RELOADS_EVERY == 0
         self.events.bad_reloads += is_bad
-        for service in (self._staying, self._leaving):
-            service.write_rules(BAD_RULES if is_bad else RULES.format(limit=2 + self.events.reloads % 3))
+        with self._files:
+            for service in (self._staying, self._leaving):
+                service.write_rules(BAD_RULES if is_bad else RULES.format(limit=2 + self.events.reloads % 3))
 
     def _restart(self) -> None:
         begun = time.monotonic()
@@ -186,9 +189,9 @@ class Trouble:
             self.events.exit_codes.append(self._leaving.wait())
         else:
             self._leaving.kill()
-        # A service does not start with rules that have a mistake.
-        self._leaving.write_rules(RULES.format(limit=3))
-        self._leaving.start()
+        with self._files:
+            self._leaving.write_rules(RULES.format(limit=3))
+            self._leaving.start()
         self.events.away.append((begun, time.monotonic() + MARGIN_S))
         self.events.restarts[number.name] += 1
 
