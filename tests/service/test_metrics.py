@@ -132,7 +132,7 @@ def test_the_document_is_complete_for_a_shared_store(server: Single, eventually:
     """The same where the counters are elsewhere."""
     with here(RULES, {"store": server.url(), "budget": "2s"}) as service:
         check(service, "alice")
-        eventually(lambda: sample(service, "ratelimit_instances") == 1)
+        eventually(lambda: sample(service, "ratelimit_instances") >= 1)
         text, trips = page(service), sample(service, "ratelimit_store_round_trips_total")
 
     assert documented(without="Counters of this process") == served(text)
@@ -185,9 +185,7 @@ def test_reloads_are_counted() -> None:
         loaded = sample(service, "ratelimit_rule_reloads_total", result="loaded"), sample(service, "ratelimit_rules_stale")
         generation = sample(service, "ratelimit_rule_generation")
 
-    assert (1, 1) == failed
-    assert (1, 0) == loaded
-    assert 2 == generation
+    assert [1, 1, 1, 0, 2] == [*failed, *loaded, generation]
 
 
 def test_the_page_does_not_grow_by_what_clients_send() -> None:

@@ -66,7 +66,12 @@ def serve(
     if show:
         typer.echo("\n".join(settings.lines()))
         return
-    log.set_up(settings["log.level"], settings["log.format"])
+    with log.logging_to_stderr(settings["log.level"], settings["log.format"]):
+        code = _run(settings)
+    raise typer.Exit(code)
+
+
+def _run(settings: Settings) -> int:
     for warning in settings.warnings:
         log.LOG.warning("%s", warning)
     # Signals are waited for before somebody can know that it runs.
@@ -75,8 +80,7 @@ def serve(
             log.LOG.warning("%s", problem)
         for line in _greeting(service):
             typer.echo(line)
-        code = run_until_told(service, signals)
-    raise typer.Exit(code)
+        return run_until_told(service, signals)
 
 
 def _check(path: str | None, flags: dict[str, Any]) -> None:

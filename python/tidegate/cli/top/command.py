@@ -43,8 +43,10 @@ def top(  # noqa: PLR0913  # a command has as many options
     tidegate top --url http://127.0.0.1:8080
 
     On a terminal it goes on until Ctrl-C; elsewhere, and with --once, it prints one picture.
+
+    Exit code 0: done. 2: wrong usage, or the service does not answer.
     """
-    interval_ns = duration_ns("--interval", _with_unit(interval))
+    interval_ns = duration_ns("--interval", _number_or_text(interval))
     if not _INTERVAL_MIN_NS <= interval_ns <= _INTERVAL_MAX_NS:
         raise UsageError("--interval is at least 50ms and at most 60s\nhint: 1s is usual")
     source = Source(url, token, ca)
@@ -76,5 +78,6 @@ def _watch(source: Source, before: Reading, interval_ns: int, rows: int, console
         pass
 
 
-def _with_unit(interval: str) -> str:
-    return f"{interval}s" if interval.replace(".", "", 1).isdigit() else interval
+def _number_or_text(interval: str) -> float | str:
+    # As with other tools of its kind, a number alone is seconds.
+    return float(interval) if interval.replace(".", "", 1).isdigit() else interval

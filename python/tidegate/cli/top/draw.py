@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from tidegate.cli.top.picture import Picture
 
-RULE_HEADINGS = ("rule", "allowed/s", "denied/s", "in shadow/s", "denied in all")
+RULE_HEADINGS = ("rule", "allowed/s", "denied/s", "in shadow/s", "denied so far")
 KEY_HEADINGS = ("rule", "key", "denied/s", "denied lately", "may be less by")
 SHARD_HEADINGS = ("server", "state", "breaker")
 _WORDS = frozenset({"rule", "key", "server", "state", "breaker"})
