@@ -212,6 +212,27 @@ def test_ten_thousand_idle_connections(serve: Serve, eventually: Eventually) -> 
     eventually(lambda: 'ratelimit_connections{port="grpc"} 0' in service.ask("GET", "/metrics").body.decode())
 
 
+def test_no_file_descriptors_left_is_no_end(serve: Serve) -> None:
+    """
+    Who comes then waits until others go.
+    """
+    service = serve(RULES)
+    held = len(list(Path(f"/proc/{service.process.pid}/fd").iterdir()))
+    resource.prlimit(service.process.pid, resource.RLIMIT_NOFILE, (held + 20, held + 20))
+    connections = [connect(ports(service)["http"]) for _ in range(60)]
+    for connection in connections:
+        connection.sendall(b"GET /healthz HTTP/1.1\r\nhost: test\r\n\r\n")
+    # In the order in which they came: each makes room for one of those who wait.
+    for connection in connections:
+        assert connection.recv(1_000).startswith(b"HTTP/1.1 200 ")
+        connection.close()
+
+    assert service.ask("GET", "/healthz").status == 200
+    refused = 'ratelimit_connection_failures_total{port="http",reason="accept"} '
+    counted = [line for line in service.ask("GET", "/metrics").body.decode().splitlines() if line.startswith(refused)]
+    assert [float(line.removeprefix(refused)) > 0 for line in counted] == [True]
+
+
 def test_a_thousand_requests_at_a_time_on_one_connection(service: Running) -> None:
     """
     All begun before the first is ended, and one more than allowed.

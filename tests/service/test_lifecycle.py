@@ -15,6 +15,7 @@ import grpc
 import pytest
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from tests.conftest import Eventually
@@ -85,7 +86,7 @@ class Calls:
         # A domain without rules, and no descriptor: nothing to limit, which is an answer too.
         request = b"\x0a\x01x\x12\x08\x0a\x06\x0a\x01a\x12\x01b"
         with grpc.insecure_channel(self.address, options=[("grpc.enable_retries", 0)]) as channel:
-            call = channel.unary_unary(METHOD)
+            call: Callable[..., bytes] = channel.unary_unary(METHOD)
             while True:
                 try:
                     call(request, timeout=20)
@@ -103,7 +104,7 @@ def test_sigterm_loses_no_request(grace: int, serve: Serve, eventually: Eventual
     Under load on both ports, with and without a time of grace.
     """
     service = serve(RULES, {"shutdown.grace": grace, "workers": 2})
-    loads = [*(Load(service.http.rpartition("/")[2]) for _ in range(4)), *(Calls(service.grpc) for _ in range(2))]
+    loads: list[Load | Calls] = [*(Load(service.http.rpartition("/")[2]) for _ in range(4)), *(Calls(service.grpc) for _ in range(2))]
     threads = [threading.Thread(target=load.run) for load in loads]
     for thread in threads:
         thread.start()
@@ -122,7 +123,7 @@ def test_readiness_goes_before_the_service(serve: Serve, eventually: Eventually)
     """
     service = serve(RULES, {"shutdown.grace": 60})
     with grpc.insecure_channel(service.grpc) as channel:
-        health = channel.unary_unary(HEALTH)
+        health: Callable[..., bytes] = channel.unary_unary(HEALTH)
         assert health(b"", timeout=20) == SERVING
         service.send(signal.SIGTERM)
         eventually(lambda: service.ask("GET", "/readyz").status == 503)  # Service Unavailable
@@ -147,7 +148,8 @@ def test_unix_sockets_are_served_and_removed(serve: Serve, tmp_path: Path) -> No
     assert ask(service.http, "GET", "/healthz").status == 200
     # Otherwise the client sends the path as the name of the host, and HTTP/2 has no such names.
     with grpc.insecure_channel(f"unix:{paths['grpc']}", options=[("grpc.default_authority", "localhost")]) as channel:
-        assert channel.unary_unary(HEALTH)(b"", timeout=20) == SERVING
+        health: Callable[..., bytes] = channel.unary_unary(HEALTH)
+        assert health(b"", timeout=20) == SERVING
     service.send(signal.SIGTERM)
     assert service.wait() == 0
     assert not any(path.exists() for path in paths.values())
