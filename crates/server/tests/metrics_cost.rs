@@ -14,6 +14,7 @@ use tidegate_store::clock::monotonic_ns;
 const TIMES: u64 = 1_000_000;
 
 /// Prints how long one of many takes, in nanoseconds.
+#[allow(clippy::print_stdout, reason = "that is what it is for")]
 fn measure(what: &str, mut act: impl FnMut(u64)) {
     let begun = monotonic_ns();
     (0..TIMES).for_each(&mut act);
