@@ -39,7 +39,7 @@ rules:
   - {name: paced, match: {method: POST}, per: ip, quotas: 10/second queue 2s}
   - {name: tried, per: global, quotas: 5/minute, mode: shadow}
 """
-EXAMPLES = 60
+EXAMPLES = 25
 
 
 @pytest.fixture(scope="module")
@@ -105,7 +105,9 @@ def test_what_the_document_allows_is_answered_as_it_says(method: str, path: str,
     """
     Statuses, media types, headers and bodies.
     """
-    try_all(document, address, (method, path), GenerationMode.POSITIVE, [*CHECKS, positive_data_acceptance])
+    # A denial has the status that the request asks for.
+    checks = CHECKS if path.endswith("forward-auth") else [*CHECKS, positive_data_acceptance]
+    try_all(document, address, (method, path), GenerationMode.POSITIVE, checks)
 
 
 @pytest.mark.parametrize(("method", "path"), REFUSING, ids=[path for _, path in REFUSING])
@@ -116,9 +118,7 @@ def test_what_the_document_does_not_allow_is_refused(method: str, path: str, add
     try_all(document, address, (method, path), GenerationMode.NEGATIVE, [*CHECKS, negative_data_rejection])
 
 
-def try_all(
-    document: dict[str, Any], address: str, operation: tuple[str, str], mode: GenerationMode, checks: list[CheckFunction]
-) -> None:
+def try_all(document: dict[str, Any], address: str, operation: tuple[str, str], mode: GenerationMode, checks: list[CheckFunction]) -> None:
     """
     Sends many requests of one operation, on one connection.
     """
@@ -128,7 +128,7 @@ def try_all(
 
         @settings(max_examples=EXAMPLES, deadline=None, database=None, phases=[Phase.generate], suppress_health_check=list(HealthCheck))
         @given(case=cases)
-        def each(case: schemathesis.Case) -> None:
+        def each(case: schemathesis.Case[Any]) -> None:
             response = case.call(base_url=address, session=session)
             case.validate_response(response, checks=checks)
 

@@ -121,9 +121,7 @@ def test_clients_show_certificates_if_asked_to(serve: Serve) -> None:
         assert channel.unary_unary(HEALTH)(b"", timeout=20) == SERVING
 
 
-def test_new_certificates_are_used_without_a_restart(
-    serve: Serve, copies: dict[str, Any], tmp_path: Path, eventually: Eventually
-) -> None:
+def test_new_certificates_are_used_without_a_restart(serve: Serve, copies: dict[str, Any], tmp_path: Path, eventually: Eventually) -> None:
     """
     New connections see them; nothing else changes.
     """
