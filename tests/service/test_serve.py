@@ -23,13 +23,14 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from tests.conftest import Eventually
-    from tests.servers import Single
+    from tests.servers import Single, certificates
     from tests.service.conftest import Serve
     from tests.service.running import RULES, Running, ask, flags_of, here
 
     Run = Callable[..., tuple[int, str, str]]
 else:
     from running import RULES, Running, ask, flags_of, here
+    from servers import certificates
 
 CHECK = "/api/v1/rate-limit/check"
 TWO = RULES.replace("3/minute", "2/minute")
@@ -303,6 +304,17 @@ def test_check_lists_what_is_wrong(cli: Run, rules_file: Path) -> None:
 
     code, _, errors = cli("serve", "--check", "--rules", str(rules_file))
     assert (1, 2) == (code, errors.count("error["))
+
+
+def test_check_tries_certificates(cli: Run, rules_file: Path) -> None:
+    """By the same code that would use them: a key that belongs to another certificate is found before a restart is."""
+    good, other = certificates(), certificates(("other.example",))
+    words = ("serve", "--check", "--rules", str(rules_file), "--grpc-tls-cert", str(good.server_cert), "--grpc-tls-key")
+
+    assert 0 == cli(*words, str(good.server_key))[0]
+    code, _, errors = cli(*words, str(other.server_key))
+    assert 1 == code
+    assert str(other.server_key) in errors or str(good.server_cert) in errors
 
 
 @pytest.mark.parametrize(

@@ -7,19 +7,21 @@ from __future__ import annotations
 import inspect
 import json
 import os
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from tidegate import rules
-from tidegate.errors import RuleError
+from tidegate.errors import RuleError, StartupError
 from tidegate.service import describe, log
 from tidegate.service.kinds import Flag
 from tidegate.service.open_files import allow_connections
+from tidegate.service.places import Place
 from tidegate.service.problem import SettingsError
 from tidegate.service.run import Signals, run_until_told
 from tidegate.service.service import Service
-from tidegate.service.settings import Settings, load, without_password
+from tidegate.service.settings import PORTS, Settings, load, without_password
 from tidegate.service.table import GROUPS, TABLE
 
 if TYPE_CHECKING:
@@ -88,12 +90,23 @@ def _check(path: str | None, flags: dict[str, Any]) -> None:
     try:
         settings = load(path, flags=flags)
         rule_set = rules.load(settings["rules"], merge_domains=settings["merge_domains"])
-    except (SettingsError, RuleError) as error:
+        _try_certificates(settings)
+    except (SettingsError, RuleError, StartupError) as error:
         typer.echo(f"error: {error}", err=True)
         raise typer.Exit(EXIT_PROBLEMS) from None
     for warning in (*settings.warnings, *rule_set.warnings):
         typer.echo(f"warning: {warning}", err=True)
     typer.echo(f"settings and rules are right: {_said_rules(rule_set)}")
+
+
+def _try_certificates(settings: Settings) -> None:
+    # Whether they can be used says who will use them: for a moment, on ports that nobody knows, and without the store.
+    ports = [port for port in PORTS if settings[f"{port}.tls.cert"] is not None and settings[f"{port}.listen"] is not None]
+    if ports:
+        places = {f"{port}.listen": Place("127.0.0.1", 0) if port in ports else None for port in PORTS}
+        tried = {**settings.values, **places, "store": "memory://", "watch": False, "workers": 1}
+        with Service(replace(settings, values=tried)):
+            pass
 
 
 def _greet(service: Service) -> None:
