@@ -50,6 +50,7 @@ Each task has a key of its own and asks again as soon as it is answered. Nobody 
 """,
     "Redis, three quotas in one call": """
 *Cost* is what three quotas of one request take, divided by what one takes: of decisions per second, of the script's time on the server, and of the wait of a caller who asks alone.
+Three quotas are three keys: a script that only reads and sets as many, at the end of the table of the server's work, says how much of it no script can save.
 """,
     "Redis, threads": """
 The same, with a blocking call per thread. All threads share one connection of Tidegate's, and their calls travel together.
@@ -59,7 +60,7 @@ One thread asks for 1,000 keys, one question after the other, with the server on
 """,
     "Redis, work of the server": """
 By the server's own account (`INFO commandstats`): the mean time of a script with everything that it calls, over all fillings of a quota of 100, with the cache of denials off; of {script_rounds} rounds the fastest.
-*Commands* are those that the script calls: the clock, one `GET` per quota and, if it charges, one `SET`. The last row is a script that does nothing else, which no limiter in Lua can be below.
+*Commands* are those that the script calls: the clock, one `GET` per quota and, if it charges, one `SET`. The last rows are scripts that do nothing else, which no limiter in Lua can be below.
 """,
     "Redis, bytes per key": """
 Growth of `used_memory` divided by the keys, with the tables in which the server finds and expires them. State of `sliding_window_log` and `concurrency` grows with what it remembers.

@@ -49,7 +49,8 @@ def measure_all(*, quick: bool, advance: Advance) -> dict[str, Any]:
                 advance(f"scripts, {algorithm}", (turn + number / len(QUOTAS)) / rounds)
                 _keep_fastest(rows, "tidegate", algorithm, _tidegate(server, quota, keys, turn))
             _keep_fastest(rows, "limits", "sliding window counter", _limits(server, turn))
-            _keep_fastest(rows, "", "a script that reads the clock and a key, and sets it", _floor(server, keys * ALLOWED // 4))
+            for names, what in ((1, "a script that reads the clock and a key, and sets it"), (3, "the same with three keys")):
+                _keep_fastest(rows, "", what, _floor(server, names, keys * ALLOWED // 4))
         return {"server": server.node.binary.text, "limit": LIMIT, "rounds": rounds, "rows": list(rows.values())}
 
 
@@ -128,16 +129,15 @@ def _limits(server: "Single", turn: int) -> dict[str, Any]:
     }
 
 
-def _floor(server: "Single", count: int) -> dict[str, Any]:
+def _floor(server: "Single", names: int, count: int) -> dict[str, Any]:
     """Return what no limiter in Lua can be below."""
     from redis_load import BareLoop, Command  # noqa: PLC0415 - only here
 
-    script = (
-        "local t = redis.call('TIME') local v = redis.call('GET', KEYS[1]) redis.call('SET', KEYS[1], 'x', 'PX', 86400000) return { 1 }"
-    )
+    use = "redis.call('GET', KEYS[{0}]) redis.call('SET', KEYS[{0}], 'x', 'PX', 86400000)"
+    script = " ".join(["redis.call('TIME')", *(use.format(number + 1) for number in range(names)), "return { 1 }"])
     loaded = server.command("SCRIPT", "LOAD", script)
     assert isinstance(loaded, bytes)
-    loop = BareLoop(server, Command((b"EVALSHA", loaded, b"1", b"floor")), TASKS)
+    loop = BareLoop(server, Command((b"EVALSHA", loaded, b"%d" % names, *(b"floor:%d" % number for number in range(names)))), TASKS)
     loop.rate(TASKS)
     work, _ = _work(server, lambda: loop.rate(count // TASKS * TASKS))
     loop.close()

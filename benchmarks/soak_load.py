@@ -25,7 +25,7 @@ import grpc
 
 CONNECTIONS = 24
 """To each instance."""
-CLIENTS = 20_000
+CLIENTS = 2_000
 BATCH = 16
 TICK_S = 0.005
 GRPC_PAUSE_S = 0.02

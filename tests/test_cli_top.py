@@ -117,9 +117,9 @@ def test_json_says_the_same(cli: Run, busy: Service) -> None:
 
 def test_a_token_is_shown(cli: Run) -> None:
     """Without it there is an error that says so."""
-    with here(RULES, {"http.token": "open sesame"}) as service:
+    with here(RULES, {"http.token": "open-sesame"}) as service:
         refused = cli("top", "--url", url(service), "--once", "--interval", "50ms")
-        taken = cli("top", "--url", url(service), "--once", "--interval", "50ms", "--token", "open sesame")
+        taken = cli("top", "--url", url(service), "--once", "--interval", "50ms", "--token", "open-sesame")
 
     assert 2 == refused[0]
     assert "answers 401" in refused[2]

@@ -93,6 +93,22 @@ def test_an_edit_comes_into_force(limiter: RuleLimiter, file: Path, eventually: 
     assert 2 == limiter.generation
 
 
+def test_who_listens_is_told_how_each_change_went(limiter: RuleLimiter, file: Path, eventually: Eventually) -> None:
+    """The problem, or nothing; who comes late is told of a problem that is still there."""
+    told: list[str | None] = []
+    watcher_of(limiter).listen(lambda problem: told.append(None if problem is None else problem.problems[0].code))
+    file.write_text(text(2))
+    eventually(lambda: told == [None])
+    file.write_text(text(2).replace("quotas", "quotsa"))
+    eventually(lambda: told == [None, "unknown-key"])
+    late: list[object] = []
+    watcher_of(limiter).listen(late.append)
+
+    assert [watcher_of(limiter).problem] == late
+    file.write_text(text(2))
+    eventually(lambda: late[1:] == [None])
+
+
 def test_a_replaced_file_comes_into_force(limiter: RuleLimiter, file: Path, eventually: Eventually) -> None:
     """Most editors write another file and rename it."""
     other = file.with_name(".rules.yaml.swp")

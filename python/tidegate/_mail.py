@@ -31,54 +31,39 @@ class LoopMail:
     """
 
     # The loop only weakly: the table of mailboxes must not keep loops alive.
-    __slots__ = ("_box", "_is_sending", "_waiting", "loop")
+    __slots__ = ("_is_sending", "_waiting", "box", "loop")
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
-        self._box = Mailbox()
+        self.box = Mailbox()
         self._is_sending = False
         self._waiting: dict[int, asyncio.Future[Decision]] = {}
         self.loop = ref(loop)
-        loop.add_reader(self._box.fileno(), self._take)
+        loop.add_reader(self.box.fileno(), self._take)
 
-    def put(  # noqa: PLR0913, PLR0917  # the hot path: a dictionary of keywords for each call would cost more than the call
-        self,
-        loop: asyncio.AbstractEventLoop,
-        engine: Engine | RuleEngine,
-        name: str,
-        subject: Any,  # noqa: ANN401  # a key, or attributes
-        cost: int | None,
-        options: dict[str, Any],
-    ) -> Decision | asyncio.Future[Decision]:
+    def expect(self, loop: asyncio.AbstractEventLoop, ticket: int) -> asyncio.Future[Decision]:
         """
-        Puts a question, or collects it with others of this round.
+        Waits for the answer to a question that was collected.
 
         Args:
             loop: The loop.
-            engine: Who is asked.
-            name: What: `check`, `peek` or `debit`.
-            subject: For whom: a key, or the attributes of a request.
-            cost: How much.
-            options: As the engine's method of that name takes them.
+            ticket: The number of the question.
 
         Returns:
-            The decision, if it is known; else what it will be in.
+            What the answer will be in.
         """
-        begun = engine.begin_async(self._box, name, subject, cost, **options)
-        if not isinstance(begun, int):
-            return begun
         if not self._is_sending:
             self._is_sending = True
             loop.call_soon(self._send)
-        future = self._waiting[begun] = loop.create_future()
+        future = self._waiting[ticket] = loop.create_future()
         return future
 
     def _send(self) -> None:
         self._is_sending = False
-        self._box.send()
+        self.box.send()
 
     def _take(self) -> None:
         waiting = self._waiting
-        for ticket, decision in self._box.take():
+        for ticket, decision in self.box.take():
             future = waiting.pop(ticket)
             # A task that was cancelled meanwhile wants no answer; what it took stays taken.
             if not future.done():
@@ -102,7 +87,37 @@ def _mail_of(loop: asyncio.AbstractEventLoop) -> LoopMail:
     return mail
 
 
-async def decide(engine: Engine | RuleEngine, name: str, subject: Any, cost: int | None = None, **options: Any) -> Decision:  # noqa: ANN401  # a key, or attributes
+def ask(  # noqa: PLR0913, PLR0917  # the hot path: keywords for each call, or one more coroutine, would cost more than the call
+    engine: Engine | RuleEngine,
+    name: str,
+    subject: Any,  # noqa: ANN401  # a key, or attributes
+    cost: int | None,
+    lease: str | None = None,
+    max_delay: float | None = None,
+) -> Decision | asyncio.Future[Decision]:
+    """
+    Puts a question to a shared store, together with the others of this round of the loop.
+
+    Args:
+        engine: Who is asked.
+        name: What: `check`, `peek` or `debit`.
+        subject: For whom: a key, or the attributes of a request.
+        cost: How much.
+        lease: As the engine's method of that name takes it.
+        max_delay: The same.
+
+    Returns:
+        The decision, if it is known; else what it will be in.
+    """
+    loop = asyncio.get_running_loop()
+    mail = _last
+    if mail is None or mail.loop() is not loop:
+        mail = _mail_of(loop)
+    begun = engine.begin_async(mail.box, name, subject, cost, lease, max_delay)
+    return mail.expect(loop, begun) if isinstance(begun, int) else begun
+
+
+async def decide(engine: Engine | RuleEngine, name: str, subject: Any, cost: int | None) -> Decision:  # noqa: ANN401  # a key, or attributes
     """
     Asks a shared store, while other tasks run.
 
@@ -111,16 +126,11 @@ async def decide(engine: Engine | RuleEngine, name: str, subject: Any, cost: int
         name: What: `check`, `peek` or `debit`.
         subject: For whom: a key, or the attributes of a request.
         cost: How much.
-        options: As the engine's method of that name takes them.
 
     Returns:
         The decision.
     """
-    loop = asyncio.get_running_loop()
-    mail = _last
-    if mail is None or mail.loop() is not loop:
-        mail = _mail_of(loop)
-    answer = mail.put(loop, engine, name, subject, cost, options)
+    answer = ask(engine, name, subject, cost)
     return answer if isinstance(answer, Decision) else await answer
 
 

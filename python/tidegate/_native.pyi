@@ -255,7 +255,6 @@ class Engine:
         name: str,
         key: str | bytes,
         cost: int | None = None,
-        *,
         lease: str | None = None,
         max_delay: float | None = None,
     ) -> Decision | int:
@@ -381,7 +380,6 @@ class RuleEngine:
         name: str,
         attributes: _Attributes,
         cost: int | None = None,
-        *,
         lease: str | None = None,
         max_delay: float | None = None,
     ) -> Decision | int:

@@ -9,8 +9,8 @@ import threading
 from typing import TYPE_CHECKING, Literal, Self
 
 from tidegate._gate import KeyGate
-from tidegate._mail import decide, without_waiting
-from tidegate._native import Engine
+from tidegate._mail import ask, decide, without_waiting
+from tidegate._native import Decision, Engine
 from tidegate._options import StoreOptions, engine_options
 from tidegate._wait import Ask, run, run_async, timeout_to_ns
 from tidegate.decorator import decorate
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import ParamSpec, TypeVar, Unpack
 
-    from tidegate._native import Decision, ManualClock
+    from tidegate._native import ManualClock
     from tidegate.decorator import Cost, Key, Limited
     from tidegate.quota import Quota, Quotas
     from tidegate.rule_limiter import RuleLimiter
@@ -238,7 +238,8 @@ class Limiter(Engine):
         """
         if not self.is_shared:
             return self.check(key, cost, lease=lease, max_delay=max_delay)
-        return await decide(self, "check", key, cost, lease=lease, max_delay=max_delay)
+        answer = ask(self, "check", key, cost, lease, max_delay)
+        return answer if isinstance(answer, Decision) else await answer
 
     async def check_or_raise_async(self, key: str | bytes, cost: int = 1, *, lease: str | None = None) -> Decision:
         """

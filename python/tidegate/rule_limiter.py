@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Literal, Self, TypeAlias
 
 from tidegate import rules
 from tidegate._gate import RequestGate
-from tidegate._mail import decide, without_waiting
-from tidegate._native import RuleEngine
+from tidegate._mail import ask, decide, without_waiting
+from tidegate._native import Decision, RuleEngine
 from tidegate._options import StoreOptions, engine_options
 from tidegate._wait import Ask, run, run_async, timeout_to_ns
 from tidegate.errors import Denied
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import Unpack
 
-    from tidegate._native import Decision, ManualClock
+    from tidegate._native import ManualClock
     from tidegate.rules import RuleSet
     from tidegate.rules.watch import Watcher
 
@@ -203,7 +203,8 @@ class RuleLimiter(RuleEngine):
         """
         if not self.is_shared:
             return self.check(attributes, cost, lease=lease, max_delay=max_delay)
-        return await decide(self, "check", attributes, cost, lease=lease, max_delay=max_delay)
+        answer = ask(self, "check", attributes, cost, lease, max_delay)
+        return answer if isinstance(answer, Decision) else await answer
 
     async def check_or_raise_async(self, attributes: Attributes, cost: int | None = None, *, lease: str | None = None) -> Decision:
         """

@@ -11,18 +11,14 @@ import pytest
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from tests.conftest import Eventually
     from tests.gateways.client import BALANCER
-    from tests.gateways.conftest import StartGateway, StartService
     from tests.gateways.gateway import Gateway
     from tests.gateways.starting import open_gateway, open_service
     from tests.gateways.upstream import Upstream
-    from tests.servers.ports import free_port
     from tests.service.running import Running
 else:
     from gateways.client import BALANCER
     from gateways.starting import open_gateway, open_service
-    from servers.ports import free_port
 
 NAMES = ("nginx", "traefik", "caddy", "caddy-short", "haproxy", "envoy-ext-authz")
 
@@ -31,9 +27,6 @@ TELLS_ALLOWED = {"nginx", "caddy", "haproxy", "envoy-ext-authz"}
 
 BELIEVES_BALANCERS = {"nginx", "traefik", "caddy", "envoy-ext-authz"}
 """Those whose example has a load balancer in front."""
-
-WITHOUT_SERVICE = {"nginx": 200, "traefik": 500, "caddy": 200, "caddy-short": 502, "haproxy": 200, "envoy-ext-authz": 200}
-"""What a request gets when nobody answers the gateway."""
 
 
 @pytest.fixture(scope="module")
@@ -225,60 +218,3 @@ def test_a_refusal_of_the_api_stays_what_it_is(gateway: Gateway, key: str) -> No
     client = gateway.client(x_api_key=key)
 
     assert [401, 403, 429, 500] == [client.get(f"/status/{status}").status for status in (401, 403, 429, 500)]
-
-
-@pytest.mark.parametrize("name", NAMES)
-@pytest.mark.parametrize("end", ["kill", "freeze"])
-def test_without_the_service_the_gateway_does_what_its_file_says(
-    name: str, end: str, start_service: StartService, start_gateway: StartGateway, upstream: Upstream
-) -> None:
-    """
-    Whether it is gone or does not answer; and when it is back, it is asked again.
-    """
-    if (name, end) in {("traefik", "freeze"), ("caddy-short", "freeze")}:
-        pytest.skip("waits for half a minute, which cannot be changed")
-    service = start_service("rules.yaml")
-    gateway = start_gateway(name, service)
-    client = gateway.client(x_api_key="somebody")
-    assert 200 == client.post("/orders/1").status
-    upstream.seen.clear()
-
-    getattr(service.process, end)()
-
-    assert [WITHOUT_SERVICE[name]] * 5 == [client.post("/orders/1").status for _ in range(5)]
-    assert (5 if WITHOUT_SERVICE[name] == 200 else 0) == len(upstream.seen)
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_a_rule_that_denies_without_its_store_is_obeyed(
-    name: str, start_service: StartService, start_gateway: StartGateway, upstream: Upstream
-) -> None:
-    """
-    The gateway does not take it for a failure of the service, after which it would let requests through.
-    """
-    nobody = f"redis://127.0.0.1:{free_port()}"
-    service = start_service("rules.yaml", {"store": nobody, "on_store_error": "deny"})
-    client = start_gateway(name, service).client(x_api_key="somebody")
-    upstream.seen.clear()
-
-    answer = client.post("/orders/1")
-
-    assert (429, []) == (answer.status, upstream.seen)
-    assert 1 <= int(answer.headers["retry-after"])
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_a_service_that_comes_back_is_asked_again(
-    name: str, start_service: StartService, start_gateway: StartGateway, eventually: Eventually
-) -> None:
-    """
-    Without a word to the gateway.
-    """
-    service = start_service("rules.yaml")
-    client = start_gateway(name, service).client(x_api_key="somebody")
-    service.kill()
-    client.post("/orders/1")
-
-    service.start()
-
-    eventually(lambda: client.post("/orders/1").status == 429)

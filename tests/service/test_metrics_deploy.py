@@ -91,7 +91,7 @@ def tool(name: str) -> str:
 @pytest.mark.parametrize("query", [query for _, query in QUERIES], ids=IDS)
 def test_every_query_is_promql(query: str) -> None:
     """Alerts and panels can be parsed."""
-    assert promql_parser.parse(query)
+    assert promql_parser.parse(query) is not None
 
 
 @pytest.mark.parametrize("query", [query for _, query in QUERIES], ids=IDS)
@@ -171,6 +171,12 @@ class Prometheus:
         found = re.search(r'msg="?Listening on"? address=(\S+)', self._log.read_text(encoding="utf-8"))
         return f"http://{found[1]}" if found else None
 
+    def is_ready(self) -> bool:
+        """
+        Whether it answers.
+        """
+        return self.address is not None and ask(self.address, "GET", "/-/ready").status == 200
+
     def query(self, query: str) -> list[Any]:
         """
         Asks it.
@@ -190,7 +196,7 @@ def test_every_query_is_answered_by_a_real_prometheus(tmp_path: Path, eventually
         http = f"http://{service.addresses['http']}"
         prometheus = Prometheus(program, tmp_path, service)
         try:
-            eventually(lambda: prometheus.address is not None, within=30)
+            eventually(prometheus.is_ready, within=30)
 
             def has_rates() -> bool:
                 ask(http, "POST", "/api/v1/rate-limit/check", {"client_id": "alice"})

@@ -8,16 +8,23 @@ import json
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jsonschema
 import pytest
 import yaml
 
-from tidegate.service import SettingsError, load
+from tidegate import RuleLimiter, rules
+from tidegate._native import Server  # noqa: TID251  # the other side of the contract
+from tidegate.errors import ConfigError
+from tidegate.service import SettingsError, load, native
 from tidegate.service.describe import json_schema
+from tidegate.service.kinds import Choice, Flag
 from tidegate.service.native import to_json
 from tidegate.service.table import TABLE
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 RULES = {"rules": "rules.yaml"}
 
@@ -221,3 +228,64 @@ def test_the_reference_is_up_to_date() -> None:
     done = subprocess.run([sys.executable, script, "--check"], timeout=60, check=False)
 
     assert 0 == done.returncode, "run docs/make_settings.py"
+
+
+@pytest.fixture
+def limiter() -> Iterator[RuleLimiter]:
+    """
+    Rules that a server could decide by.
+    """
+    with RuleLimiter(rules.load("rules.yaml", text="version: 1\nrules: [{name: a, per: global, quotas: 1/s}]\n")) as made:
+        yield made
+
+
+CHOICES = [(setting.key, word) for setting in TABLE.values() if isinstance(setting.kind, Choice) for word in setting.kind.choices]
+
+
+@pytest.mark.parametrize(
+    "flags",
+    [
+        *(pytest.param({key: word}, id=f"{key}-{word}") for key, word in CHOICES),
+        pytest.param({"http.listen": "off"}, id="http-off"),
+        pytest.param({"grpc.listen": "unix:/tmp/x"}, id="unix"),
+        pytest.param({"trusted_gateways": "none"}, id="no-gateways"),
+        pytest.param({"trusted_gateways": "10.0.0.0/8, 2001:db8::/32, 192.0.2.1"}, id="gateways"),
+        pytest.param({"otlp.endpoint": "http://collector:4318/otlp"}, id="otlp"),
+        pytest.param({"workers": "1024", "top.size": "0", "limits.connection_age": "1d"}, id="extremes"),
+        pytest.param({setting.key: not setting.default for setting in TABLE.values() if isinstance(setting.kind, Flag)}, id="flags"),
+    ],
+)
+def test_rust_takes_what_python_accepts(limiter: RuleLimiter, flags: dict[str, str | bool | None]) -> None:
+    """Both sides of the contract know the same keys and words; a server that is not started listens nowhere."""
+    document = to_json(load(environment={}, flags={**RULES, **flags}))
+
+    assert {} == Server(limiter, document).addresses
+
+
+def test_rust_refuses_what_it_does_not_know(limiter: RuleLimiter) -> None:
+    """A key that only one side knows would be a setting without effect."""
+    document = json.loads(to_json(load(environment={}, flags=RULES)))
+    with pytest.raises(ConfigError, match="unknown field `more`"):
+        Server(limiter, json.dumps({**document, "more": 1}))
+
+
+@pytest.mark.parametrize(
+    ("text", "count"),
+    [
+        pytest.param("150000 100000\n", 2, id="one-and-a-half"),
+        pytest.param("10000 100000\n", 1, id="a-tenth"),
+        pytest.param("max 100000\n", 4, id="no-limit"),
+        pytest.param("6400000 100000\n", 4, id="more-than-there-are"),
+        pytest.param(None, 4, id="no-container"),
+    ],
+)
+def test_threads_are_as_many_as_the_container_may_use(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str | None, count: int
+) -> None:
+    """Four cores are there; a share of one rounds up."""
+    if text is not None:
+        (tmp_path / "cpu.max").write_text(text)
+    monkeypatch.setattr(native, "_CPU_MAX", tmp_path / "cpu.max")
+    monkeypatch.setattr("os.sched_getaffinity", lambda _: {0, 1, 2, 3}, raising=False)
+
+    assert count == native.cores()

@@ -70,6 +70,35 @@ mod switch {
     }
 }
 
+/// A test and its name.
+#[cfg(feature = "mutants")]
+pub type Promise = (&'static str, fn());
+
+/// Shows that all promises hold, and that with each mistake the one breaks that is there to notice it.
+///
+/// # Panics
+/// A promise does not hold, or a mistake goes unnoticed.
+#[cfg(feature = "mutants")]
+#[allow(clippy::print_stdout, reason = "the table of who notices what is what a reader of the test wants")]
+pub fn hunt(promises: &[Promise], killers: &[(Mutant, &str)]) {
+    use std::panic;
+
+    let failing =
+        || -> Vec<_> { promises.iter().filter(|(_, hold)| panic::catch_unwind(hold).is_err()).map(|(name, _)| *name).collect() };
+    assert_eq!(failing(), Vec::<&str>::new(), "without any mistake");
+    for &(mutant, expected) in killers {
+        panic::set_hook(Box::new(|_| {}));
+        Mutant::activate(Some(mutant));
+        let noticed = failing();
+        Mutant::activate(None);
+        drop(panic::take_hook());
+
+        let (_, number, what) = Mutant::ALL.iter().find(|(known, _, _)| *known == mutant).expect("a known mistake");
+        println!("{number:>3}  {what}\n       killed by {}", noticed.join(", "));
+        assert!(noticed.contains(&expected), "{what}: {expected} does not notice, only {noticed:?} does");
+    }
+}
+
 #[cfg(not(feature = "mutants"))]
 impl Mutant {
     /// Whether this mistake is switched on: never, outside test builds.

@@ -5,9 +5,9 @@ mod limiter;
 use tidegate_core::quota::QuotaSpec;
 use tidegate_engine::decision::Decision;
 use tidegate_engine::engine::OnStoreError;
-use tidegate_engine::headers;
+use tidegate_engine::headers::{self, Field, Profile, XRateLimit};
 
-use limiter::{Limiter, SECOND, quotas};
+use limiter::{Limiter, SECOND, START, quotas};
 
 /// The values of `RateLimit-Policy`, `RateLimit` and `Retry-After`.
 fn fields(decision: &Decision) -> [Option<String>; 3] {
@@ -140,4 +140,77 @@ fn every_field_is_a_list_of_items_with_parameters() {
 fn is_string(text: &str) -> bool {
     let inner = text.strip_prefix('"').and_then(|text| text.strip_suffix('"'));
     inner.is_some_and(|inner| !inner.is_empty() && inner.chars().all(|c| c.is_ascii_graphic() && c != '"' && c != '\\'))
+}
+
+/// The values of `X-RateLimit-Limit`, `-Remaining` and `-Reset`.
+fn x_fields(limiter: &Limiter, decision: &Decision, form: XRateLimit) -> [Option<String>; 3] {
+    let profile = Profile { standard: false, retry_after: false, x_ratelimit: form };
+    let fields = headers::fields_in(decision, profile, limiter.engine.now_ns());
+    let value = |name: Field| fields.iter().find(|(field, _)| *field == name).map(|(_, value)| value.clone());
+    assert!(fields.iter().all(|(field, _)| field.as_str().starts_with("X-RateLimit-")));
+    [Field::XLimit, Field::XRemaining, Field::XReset].map(value)
+}
+
+#[test]
+fn the_old_fields_come_in_the_form_that_is_asked_for() {
+    let limiter = Limiter::new("10/minute, 1000/hour");
+    limiter.advance(SECOND / 2);
+    let decision = limiter.check("a", 3);
+    let reset = (START / SECOND + 61).to_string();
+    let table = [
+        (XRateLimit::Off, ["", "", ""]),
+        (XRateLimit::Epoch, ["10", "7", &reset]),
+        (XRateLimit::Delta, ["10", "7", "60"]),
+        (XRateLimit::Draft03, [r#"10, 10;w=60;name="10/minute", 1000;w=3600;name="1000/hour""#, "7", "60"]),
+    ];
+    for (form, expected) in table {
+        assert_eq!(x_fields(&limiter, &decision, form), some(expected), "{form:?}");
+    }
+}
+
+#[test]
+fn who_waits_until_the_old_reset_of_a_denial_is_admitted() {
+    for text in ["7/13s", "7/13s gcra", "7/13s fixed_window", "3/7s queue 2s"] {
+        let limiter = Limiter::new(text);
+        limiter.advance(123_456_789);
+        for _ in 0..100 {
+            let decision = limiter.check("a", 1);
+            let [_, _, reset] = x_fields(&limiter, &decision, XRateLimit::Epoch);
+            if !decision.is_allowed() {
+                let reset: u64 = reset.expect("a time").parse().expect("whole seconds");
+                limiter.advance(reset * SECOND - limiter.engine.now_ns());
+                assert!(limiter.allows("a", 1), "{text}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_reset_that_nobody_knows_is_not_told() {
+    for (text, cost) in [("5 concurrent", 1), ("0/minute", 1), ("5/minute", 6)] {
+        let limiter = Limiter::new(text);
+        let decision = limiter.check("a", cost);
+        assert_eq!(x_fields(&limiter, &decision, XRateLimit::Delta)[2], None, "{text}");
+    }
+}
+
+#[test]
+fn each_field_can_be_switched_off() {
+    let limiter = Limiter::new("1/minute");
+    assert!(limiter.allows("a", 1));
+    let decision = limiter.check("a", 1);
+    let names =
+        |profile| -> Vec<&str> { headers::fields_in(&decision, profile, 0).iter().map(|(field, _)| field.as_str()).collect() };
+    assert_eq!(names(Profile::STANDARD), ["RateLimit-Policy", "RateLimit", "Retry-After"]);
+    assert_eq!(names(Profile { standard: false, ..Profile::STANDARD }), ["Retry-After"]);
+    assert_eq!(names(Profile { retry_after: false, ..Profile::STANDARD }), ["RateLimit-Policy", "RateLimit"]);
+}
+
+/// RFC 9651 has fifteen digits.
+#[test]
+fn numbers_are_no_larger_than_a_structured_field_can_hold() {
+    let limiter = Limiter::new("9007199254740992/day");
+    let [policy, available, _] = fields(&limiter.check("a", 1));
+    assert!(policy.is_some_and(|policy| policy.contains(";q=999999999999999;")));
+    assert!(available.is_some_and(|available| available.contains(";r=999999999999999;")));
 }

@@ -54,7 +54,7 @@ impl Engine {
     }
 
     /// Begins what `check`, `peek` or `debit` do, by name: the decision, or the number under which it will be in the mailbox.
-    #[pyo3(signature = (mailbox, name, key, cost = None, *, lease = None, max_delay = None))]
+    #[pyo3(signature = (mailbox, name, key, cost = None, lease = None, max_delay = None))]
     fn begin_async(
         &self,
         mailbox: &Bound<'_, Mailbox>,

@@ -66,7 +66,7 @@ impl RuleEngine {
     }
 
     /// Begins what `check`, `peek` or `debit` do, by name: the decision, or the number under which it will be in the mailbox.
-    #[pyo3(signature = (mailbox, name, attributes, cost = None, *, lease = None, max_delay = None))]
+    #[pyo3(signature = (mailbox, name, attributes, cost = None, lease = None, max_delay = None))]
     fn begin_async(
         &self,
         mailbox: &Bound<'_, Mailbox>,

@@ -4,7 +4,7 @@
 //! | --- | --- |
 //! | `route` | which path is what, and by which methods |
 //! | `read` | bodies, within their limits |
-//! | `question`, `text` | what a check says, and the facts that it states |
+//! | `question`, `text`, `number` | what a check says, and the facts that it states |
 //! | `check` | check, batch, peek, usage |
 //! | `answer`, `write` | a decision as JSON |
 //! | `forward_auth`, `gateway` | sub-requests of gateways |
@@ -19,6 +19,7 @@ mod check;
 mod forward_auth;
 mod gateway;
 mod health;
+mod number;
 mod pages;
 mod problem;
 mod question;

@@ -4,9 +4,7 @@ mod limits;
 mod servers;
 mod spread;
 
-use std::panic;
-
-use tidegate_core::mutant::Mutant;
+use tidegate_core::mutant::{Mutant, hunt};
 use tidegate_store::clock::Clock;
 use tidegate_store::memory::MemoryStore;
 
@@ -32,23 +30,8 @@ fn promises() -> Vec<(&'static str, fn())> {
     contract.into_iter().chain(limits::limits!(list)).chain(spread).collect()
 }
 
-fn failing() -> Vec<&'static str> {
-    promises().into_iter().filter(|(_, promise)| panic::catch_unwind(promise).is_err()).map(|(name, _)| name).collect()
-}
-
 /// One test, because the switch is one for the whole process.
 #[test]
 fn the_promises_hold_and_fail_with_each_published_mistake() {
-    assert_eq!(failing(), Vec::<&str>::new(), "without any mistake");
-    for &(mutant, expected) in KILLERS {
-        panic::set_hook(Box::new(|_| {}));
-        Mutant::activate(Some(mutant));
-        let killers = failing();
-        Mutant::activate(None);
-        drop(panic::take_hook());
-
-        let (_, number, what) = Mutant::ALL.iter().find(|(known, _, _)| *known == mutant).expect("a known mistake");
-        println!("{number:>3}  {what}\n       killed by {}", killers.join(", "));
-        assert!(killers.contains(&expected), "{what}: {expected} does not notice, only {killers:?} does");
-    }
+    hunt(&promises(), KILLERS);
 }

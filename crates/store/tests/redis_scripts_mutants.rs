@@ -15,11 +15,7 @@ mod random;
 mod server;
 mod servers;
 
-use std::panic;
-
-use tidegate_core::mutant::Mutant;
-
-type Promise = (&'static str, fn());
+use tidegate_core::mutant::{Mutant, Promise, hunt};
 
 const PROMISES: [Promise; 5] = [
     ("a_denied_request_writes_nothing", server::a_denied_request_writes_nothing),
@@ -39,23 +35,8 @@ const KILLERS: [(Mutant, &str); 7] = [
     (Mutant::KeysUndeclared, "scripts_touch_only_the_keys_that_they_are_given"),
 ];
 
-fn failing() -> Vec<&'static str> {
-    PROMISES.iter().filter(|(_, promise)| panic::catch_unwind(promise).is_err()).map(|(name, _)| *name).collect()
-}
-
 /// One test, because the switch is one for the whole process.
 #[test]
 fn the_scripts_hold_and_fail_with_each_published_mistake() {
-    assert_eq!(failing(), Vec::<&str>::new(), "without any mistake");
-    for (mutant, expected) in KILLERS {
-        panic::set_hook(Box::new(|_| {}));
-        Mutant::activate(Some(mutant));
-        let killers = failing();
-        Mutant::activate(None);
-        drop(panic::take_hook());
-
-        let (_, number, what) = Mutant::ALL.iter().find(|(known, _, _)| *known == mutant).expect("a known mistake");
-        println!("{number:>3}  {what}\n       killed by {}", killers.join(", "));
-        assert!(killers.contains(&expected), "{what}: {expected} does not notice, only {killers:?} does");
-    }
+    hunt(&PROMISES, &KILLERS);
 }

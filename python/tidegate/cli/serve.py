@@ -15,6 +15,7 @@ from tidegate import rules
 from tidegate.errors import RuleError
 from tidegate.service import describe, log
 from tidegate.service.kinds import Flag
+from tidegate.service.open_files import allow_connections
 from tidegate.service.problem import SettingsError
 from tidegate.service.run import Signals, run_until_told
 from tidegate.service.service import Service
@@ -66,17 +67,21 @@ def serve(
     if show:
         typer.echo("\n".join(settings.lines()))
         return
-    log.set_up(settings["log.level"], settings["log.format"])
-    for warning in settings.warnings:
-        log.LOG.warning("%s", warning)
+    with log.logging_to_stderr(settings["log.level"], settings["log.format"]):
+        code = _run(settings)
+    raise typer.Exit(code)
+
+
+def _run(settings: Settings) -> int:
+    for warning in (*settings.warnings, allow_connections(settings["limits.connections"])):
+        if warning is not None:
+            log.LOG.warning("%s", warning)
     # Signals are waited for before somebody can know that it runs.
     with Signals() as signals, Service(settings) as service:
         for problem in service.limiter.rule_set.warnings:
             log.LOG.warning("%s", problem)
-        for line in _greeting(service):
-            typer.echo(line)
-        code = run_until_told(service, signals)
-    raise typer.Exit(code)
+        _greet(service)
+        return run_until_told(service, signals)
 
 
 def _check(path: str | None, flags: dict[str, Any]) -> None:
@@ -89,6 +94,15 @@ def _check(path: str | None, flags: dict[str, Any]) -> None:
     for warning in (*settings.warnings, *rule_set.warnings):
         typer.echo(f"warning: {warning}", err=True)
     typer.echo(f"settings and rules are right: {_said_rules(rule_set)}")
+
+
+def _greet(service: Service) -> None:
+    if service.settings["log.format"] == "json":
+        # Who collects logs as JSON wants nothing else.
+        log.LOG.info("serving %s", _said_rules(service.limiter.rule_set), extra={"facts": service.addresses})
+        return
+    for line in _greeting(service):
+        typer.echo(line)
 
 
 def _greeting(service: Service) -> Iterator[str]:

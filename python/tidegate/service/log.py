@@ -6,7 +6,12 @@ from __future__ import annotations
 
 import json
 import logging
+from contextlib import contextmanager
 from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 LOG = logging.getLogger("tidegate")
 
@@ -23,19 +28,20 @@ class _Text(logging.Formatter):
 
 class _Json(logging.Formatter):
     """
-    One JSON object a line.
+    One JSON object a line, with the `facts` that a record may carry.
     """
 
     def format(self, record: logging.LogRecord) -> str:
         """See `logging.Formatter`."""
         message = f"{record.getMessage()}{_traceback(self, record)}"
         said = {"time": _time(record), "level": record.levelname.lower(), "logger": record.name, "message": message}
-        return json.dumps(said, ensure_ascii=False)
+        return json.dumps({**said, **getattr(record, "facts", {})}, ensure_ascii=False)
 
 
-def set_up(level: str, form: str) -> None:
+@contextmanager
+def logging_to_stderr(level: str, form: str) -> Iterator[None]:
     """
-    Begins to log.
+    Logs while a block runs.
 
     Args:
         level: What is logged: `debug`, `info`, `warning` or `error`.
@@ -43,9 +49,14 @@ def set_up(level: str, form: str) -> None:
     """
     handler = logging.StreamHandler()
     handler.setFormatter(_Json() if form == "json" else _Text())
-    LOG.handlers[:] = [handler]
+    before = LOG.level
+    LOG.addHandler(handler)
     LOG.setLevel(level.upper())
-    LOG.propagate = False
+    try:
+        yield
+    finally:
+        LOG.setLevel(before)
+        LOG.removeHandler(handler)
 
 
 def _time(record: logging.LogRecord) -> str:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from tidegate._options import StoreOptions, engine_options
 from tidegate.errors import ConfigError, UsageError
-from tidegate.service.kinds import Listen
+from tidegate.service.places import Listen
 from tidegate.service.problem import SettingProblem, SettingsError
 from tidegate.service.sources import Reading
 from tidegate.service.table import TABLE
@@ -20,7 +20,7 @@ from tidegate.service.table import TABLE
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from tidegate.service.kinds import Place
+    from tidegate.service.places import Place
 
 PORTS = ("http", "grpc")
 TOKEN_LENGTH_MIN = 16

@@ -27,9 +27,7 @@ pub(super) fn write(writer: &mut Writer, decision: &Decision, now_ns: u64) {
     writer.member("retry_is_hint").flag(verdict.retry_is_hint());
     writer.member("delay").seconds(verdict.delay());
     writer.member("cost").number(decision.cost());
-    if let Some(lease) = decision.lease() {
-        writer.member("lease").text(&format!("{lease:032x}"));
-    }
+    writer.member("lease").optional_text(decision.lease().map(|lease| format!("{lease:032x}")).as_deref());
     write_state(writer, decision);
     writer.member("shadowed").open('[');
     for name in decision.shadowed() {

@@ -73,7 +73,7 @@ where
     read::require_json(&head.headers)?;
     let body = read::whole(body, &app.settings.limits).await?;
     let question = Question::read(&body)?;
-    if kind == Kind::Usage && question.cost.is_some() {
+    if kind == Kind::Usage && question.cost().is_some() {
         return Err(Problem::bad_request("a question for usage has no cost"));
     }
     let decision = decide(app, kind, watch, &question).await?;
@@ -110,7 +110,7 @@ where
     writer.open('[');
     for questions in questions.chunks(TOGETHER) {
         let begun = questions.iter().map(|question| match question {
-            Ok(question) => Ok(app.engine.begin_request(Origin::Check, question, question.cost, CheckOptions::default())?),
+            Ok(question) => Ok(app.engine.begin_request(Origin::Check, question, question.cost(), CheckOptions::default())?),
             Err(problem) => Err(problem.clone()),
         });
         for (question, decided) in questions.iter().zip(decide_all(begun.collect()).await) {
@@ -164,8 +164,8 @@ enum Waiting {
 
 async fn decide(app: &Arc<App>, kind: Kind, watch: &mut Watch, question: &Question<'_>) -> Result<Decision, Problem> {
     let (origin, cost) = match kind {
-        Kind::Check => (Origin::Check, question.cost),
-        Kind::Peek => (Origin::Peek, question.cost),
+        Kind::Check => (Origin::Check, question.cost()),
+        Kind::Peek => (Origin::Peek, question.cost()),
         Kind::Usage => (Origin::Peek, Some(0)),
     };
     let decision = app.engine.begin_request(origin, question, cost, CheckOptions::default())?.decide().await;

@@ -15,6 +15,9 @@ use crate::metrics;
 /// How many keys are told if nobody says a number.
 const TOP_DEFAULT: usize = 20;
 
+/// How many keys can be asked for.
+const TOP_MAX: usize = 100_000;
+
 /// Everything that this port answers, for programs that make clients of it.
 const OPENAPI: &str = include_str!("openapi.json");
 
@@ -45,7 +48,8 @@ fn top_count(head: &Parts) -> Result<usize, Problem> {
     let mut count = Ok(TOP_DEFAULT);
     each_parameter(head.uri.query().unwrap_or_default(), |name, value| {
         if name == "n" {
-            count = value.parse().map_err(|_| Problem::bad_request("`n` has to be a whole number"));
+            let problem = || Problem::bad_request(format!("`n` has to be a whole number up to {TOP_MAX}"));
+            count = value.parse().ok().filter(|count| *count <= TOP_MAX).ok_or_else(problem);
         }
     });
     count

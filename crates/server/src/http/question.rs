@@ -4,6 +4,7 @@ use serde::Deserialize;
 use tidegate_core::rules::Request;
 use tidegate_engine::engine::Facts;
 
+use super::number::Units;
 use super::problem::Problem;
 use super::text::{Map, Scalar, Text, each_parameter};
 
@@ -31,12 +32,16 @@ pub(super) struct Question<'a> {
     #[serde(borrow, default)]
     headers: Map<'a, Option<Text<'a>>>,
     /// What it takes; if it is not said, the rules say it.
-    pub(super) cost: Option<u64>,
+    cost: Option<Units>,
 }
 
 impl<'a> Question<'a> {
     pub(super) fn read(body: &'a [u8]) -> Result<Self, Problem> {
         serde_json::from_slice(body).map_err(|error| Problem::bad_json(&error))
+    }
+
+    pub(super) fn cost(&self) -> Option<u64> {
+        self.cost.map(|Units(cost)| cost)
     }
 }
 

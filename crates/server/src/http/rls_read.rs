@@ -6,12 +6,10 @@ use serde::de::{Error, Unexpected, Visitor};
 use serde::{Deserialize, Deserializer};
 use tidegate_core::descriptors::Unit;
 
+use super::number::Number;
 use super::problem::Problem;
 use crate::grpc::proto::rate_limit_descriptor::{self, RateLimitOverride};
 use crate::grpc::proto::{RateLimitDescriptor, RateLimitRequest};
-
-/// The largest whole number up to which those with a decimal point are whole beyond doubt.
-const EXACT_MAX: f64 = 9_007_199_254_740_992.0;
 
 /// Reads a request.
 pub(super) fn read(body: &[u8]) -> Result<RateLimitRequest, Problem> {
@@ -58,10 +56,6 @@ struct Limit {
     unit: Option<UnitNumber>,
 }
 
-/// A whole number from 0 up, or a text of one.
-#[derive(Debug, Clone, Copy)]
-struct Number<T>(T);
-
 /// A unit, by its name or its number.
 #[derive(Debug, Clone, Copy)]
 struct UnitNumber(i32);
@@ -82,40 +76,6 @@ impl From<Descriptor> for RateLimitDescriptor {
             hits_addend: read.hits_addend.map(|Number(hits)| hits),
             is_negative_hits: read.is_negative_hits.unwrap_or_default(),
         }
-    }
-}
-
-impl<'de, T: TryFrom<u64>> Deserialize<'de> for Number<T> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let number = deserializer.deserialize_any(NumberVisitor)?;
-        let too_large = || D::Error::invalid_value(Unexpected::Unsigned(number), &"a smaller number");
-        T::try_from(number).map(Self).map_err(|_| too_large())
-    }
-}
-
-struct NumberVisitor;
-
-impl Visitor<'_> for NumberVisitor {
-    type Value = u64;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a whole number from 0 up")
-    }
-
-    fn visit_u64<E: Error>(self, number: u64) -> Result<u64, E> {
-        Ok(number)
-    }
-
-    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "it was compared with what fits")]
-    fn visit_f64<E: Error>(self, number: f64) -> Result<u64, E> {
-        if number.fract() == 0.0 && (0.0..=EXACT_MAX).contains(&number) {
-            return Ok(number as u64);
-        }
-        Err(E::invalid_value(Unexpected::Float(number), &self))
-    }
-
-    fn visit_str<E: Error>(self, text: &str) -> Result<u64, E> {
-        text.parse().map_err(|_| E::invalid_value(Unexpected::Str(text), &self))
     }
 }
 

@@ -3,8 +3,10 @@
 use std::borrow::Cow;
 use std::fmt;
 
-use serde::de::{Error, MapAccess, Visitor};
+use serde::de::{Error, MapAccess, Unexpected, Visitor};
 use serde::{Deserialize, Deserializer};
+
+use super::number;
 
 /// The most attributes, headers or query parameters of one request: what is more is an attack or a mistake.
 pub(super) const FACTS_MAX: usize = 1_000;
@@ -55,11 +57,22 @@ impl<'de> Visitor<'de> for ScalarVisitor {
     }
 
     fn visit_u64<E: Error>(self, number: u64) -> Result<Scalar<'de>, E> {
-        Ok(Scalar(Some(Cow::Owned(number.to_string()))))
+        self.visit_i64(i64::try_from(number).unwrap_or(i64::MAX))
     }
 
     fn visit_i64<E: Error>(self, number: i64) -> Result<Scalar<'de>, E> {
-        Ok(Scalar(Some(Cow::Owned(number.to_string()))))
+        if number::is_exact(number) {
+            return Ok(Scalar(Some(Cow::Owned(number.to_string()))));
+        }
+        // The next program may read it as another one.
+        Err(E::custom("a number of more than 53 bits has to be written as a text"))
+    }
+
+    fn visit_f64<E: Error>(self, number: f64) -> Result<Scalar<'de>, E> {
+        match number::whole(number) {
+            Some(number) => self.visit_i64(number),
+            None => Err(E::invalid_value(Unexpected::Float(number), &self)),
+        }
     }
 
     fn visit_unit<E: Error>(self) -> Result<Scalar<'de>, E> {
@@ -129,11 +142,13 @@ mod tests {
     #[test]
     fn scalars_are_spelled_as_rules_write_them() {
         let map: Map<'_, Scalar<'_>> =
-            serde_json::from_str(r#"{"a": "x", "b": -3, "c": true, "d": null, "e\n": "\u00e9"}"#).expect("scalars");
+            serde_json::from_str(r#"{"a": "x", "b": -3.0, "c": true, "d": null, "e\n": "\u00e9"}"#).expect("scalars");
         let values: Vec<(&str, Option<&str>)> = map.0.iter().map(|(name, value)| (&*name.0, value.0.as_deref())).collect();
         assert_eq!(values, [("a", Some("x")), ("b", Some("-3")), ("c", Some("true")), ("d", None), ("e\n", Some("é"))]);
         assert!(matches!(map.0[0].1.0, Some(Cow::Borrowed(_))), "it is not copied");
-        for wrong in [r#"{"a": 1.5}"#, r#"{"a": []}"#, r#"{"a": {}}"#] {
+        for wrong in
+            [r#"{"a": 1.5}"#, r#"{"a": 9007199254740993}"#, r#"{"a": 18446744073709551615}"#, r#"{"a": []}"#, r#"{"a": {}}"#]
+        {
             assert!(serde_json::from_str::<Map<'_, Scalar<'_>>>(wrong).is_err(), "{wrong}");
         }
     }

@@ -14,7 +14,7 @@ async fn a_check_is_answered_with_everything_that_is_known() {
     });
     let expected = json!({
         "allowed": true, "rule": "rule", "limit": 2, "remaining": 1, "reset_at": START_S + 60, "reset_after": 60,
-        "retry_after": 0, "retry_is_hint": false, "delay": 0, "cost": 1, "degraded": false, "reason": null, "generation": 1,
+        "retry_after": 0, "retry_is_hint": false, "delay": 0, "cost": 1, "lease": null, "degraded": false, "reason": null, "generation": 1,
         "rules": ["rule"], "shadowed": [], "quotas": [quota],
     });
     assert_eq!(answer, expected);

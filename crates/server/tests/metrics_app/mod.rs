@@ -82,8 +82,14 @@ pub(crate) fn ask(app: &App, origin: Origin, facts: &[(&str, &str)]) -> bool {
 /// Asks with one descriptor, as a handler does.
 #[allow(dead_code, reason = "each test program uses what it needs")]
 pub(crate) fn describe(app: &App, domain: &str, key: &str, value: &str, limit: Option<OwnLimit>) {
+    describe_hits(app, domain, key, value, limit, None);
+}
+
+/// The same with so many hits.
+#[allow(dead_code, reason = "each test program uses what it needs")]
+pub(crate) fn describe_hits(app: &App, domain: &str, key: &str, value: &str, limit: Option<OwnLimit>, hits: Option<u64>) {
     let entries = [Entry { key, value }];
-    let ask = DescriptorAsk { entries: &entries, limit, hits: None, is_negative: false };
+    let ask = DescriptorAsk { entries: &entries, limit, hits, is_negative: false };
     let request = DescriptorsRequest { domain, descriptors: &[ask], hits_addend: 0, modes: Modes::default() };
     let mut watch = app.watch(Protocol::Grpc, &HeaderMap::new());
     let decision = app.engine.check_descriptors(&request).expect("descriptors");

@@ -5,9 +5,10 @@
 //!
 //! A forked child has no such thread, only the memory of it. It makes its own: see [`forked`].
 
-use std::future::Future;
+use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::Poll;
 use std::thread;
 
 use parking_lot::Mutex;
@@ -71,13 +72,12 @@ impl Io {
         let _ = self.jobs.send(job);
     }
 
-    /// Runs several jobs, which wakes the thread once.
-    pub fn run_all(&self, jobs: Vec<Job>) {
-        self.run(Box::pin(async move {
-            for job in jobs {
-                tokio::spawn(job);
-            }
-        }));
+    /// Runs several jobs, which wakes the thread once. They are one task, because their answers mostly come together too.
+    pub fn run_all(&self, mut jobs: Vec<Job>) {
+        self.run(Box::pin(poll_fn(move |context| {
+            jobs.retain_mut(|job| job.as_mut().poll(context).is_pending());
+            if jobs.is_empty() { Poll::Ready(()) } else { Poll::Pending }
+        })));
     }
 
     /// The runtime.

@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.live import Live
 
 from tidegate._sleep import sleep
-from tidegate.cli.top.draw import as_screen, as_text
+from tidegate.cli.top.draw import as_screen, as_text, rows_of
 from tidegate.cli.top.picture import picture
 from tidegate.cli.top.reading import Source
 from tidegate.errors import ServerError, UsageError
@@ -43,8 +43,10 @@ def top(  # noqa: PLR0913  # a command has as many options
     tidegate top --url http://127.0.0.1:8080
 
     On a terminal it goes on until Ctrl-C; elsewhere, and with --once, it prints one picture.
+
+    Exit code 0: done. 2: wrong usage, or the service does not answer.
     """
-    interval_ns = duration_ns("--interval", _with_unit(interval))
+    interval_ns = duration_ns("--interval", _number_or_text(interval))
     if not _INTERVAL_MIN_NS <= interval_ns <= _INTERVAL_MAX_NS:
         raise UsageError("--interval is at least 50ms and at most 60s\nhint: 1s is usual")
     source = Source(url, token, ca)
@@ -61,7 +63,7 @@ def top(  # noqa: PLR0913  # a command has as many options
 def _watch(source: Source, before: Reading, interval_ns: int, rows: int, console: Console) -> None:
     shown = picture(before, before)
     try:
-        with Live(as_screen(shown, source.url, rows), console=console, screen=True, auto_refresh=False) as live:
+        with Live(as_screen(shown, source.url, rows_of(console.height, rows)), console=console, screen=True, auto_refresh=False) as live:
             while True:
                 sleep(interval_ns, None)
                 trouble = ""
@@ -71,10 +73,11 @@ def _watch(source: Source, before: Reading, interval_ns: int, rows: int, console
                 except ServerError as error:
                     # A restart is what one wants to watch: the last picture stays until the service is back.
                     trouble = str(error).partition("\n")[0]
-                live.update(as_screen(shown, source.url, rows, trouble), refresh=True)
+                live.update(as_screen(shown, source.url, rows_of(console.height, rows), trouble), refresh=True)
     except KeyboardInterrupt:
         pass
 
 
-def _with_unit(interval: str) -> str:
-    return f"{interval}s" if interval.replace(".", "", 1).isdigit() else interval
+def _number_or_text(interval: str) -> float | str:
+    # As with other tools of its kind, a number alone is seconds.
+    return float(interval) if interval.replace(".", "", 1).isdigit() else interval
