@@ -96,7 +96,8 @@ def _request(address: str) -> Request:
 def _require_an_answer(address: str) -> None:
     """Ask once with a client that reads the answer: h2load takes every gRPC error for a success."""
     with grpc.insecure_channel(address) as channel:
-        answer = channel.unary_unary(METHOD)(question(), timeout=10, wait_for_ready=True)
+        call: Any = channel.unary_unary(METHOD)
+        answer = call(question(), timeout=10, wait_for_ready=True)
     assert answer.startswith(ALLOWED), f"not allowed by {address}: {answer!r}"
 
 

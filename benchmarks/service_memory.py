@@ -19,8 +19,9 @@ MILLION = 1_000_000
 PASSES = ("once", "twice", "three times")
 # The state of `gcra` has one size; that of `sliding_window`, the default, grows with the checks that it remembers, up to 16.
 ALGORITHMS = ("gcra", "sliding_window")
+# A day, because a counter is dropped as soon as everything is there again.
 RULES = """version: 1
-rules: [{{name: per_client, per: client, quotas: 100000000/minute {algorithm}}}]
+rules: [{{name: per_client, per: client, quotas: 100/day {algorithm}}}]
 """
 
 
