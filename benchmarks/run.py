@@ -1,8 +1,8 @@
 """
 Measures Tidegate against its peers in one run and writes the result page.
 
-    python benchmarks/run.py             everything, a quarter of an hour; writes README.md, results.json and pictures beside this file
-    python benchmarks/run.py --quick     a smoke test, below a minute; writes nothing
+    python benchmarks/run.py             everything, about 25 minutes; writes README.md, results.json and pictures beside this file
+    python benchmarks/run.py --quick     a smoke test, a few minutes; writes nothing
     python benchmarks/run.py --render    draws the page again from results.json
 """
 
@@ -71,7 +71,7 @@ def main() -> None:
 
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--quick", action="store_true", help="smoke test: few rounds and keys, below a minute")
+    parser.add_argument("--quick", action="store_true", help="smoke test: few rounds and keys")
     parser.add_argument("--only", action="append", choices=SUBJECTS, help="only this subject (repeatable); no page is written")
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write the results here")
     parser.add_argument("--output", type=Path, metavar="FOLDER", help="write page, plot and results into this folder")

@@ -7,7 +7,7 @@ from typing import Any
 import grpc
 import service_servers as servers
 from child import Advance, part_of
-from service_lanes import BOTH, GENERATOR, SERVER, Lane, Plan, missing, shown, take_turns
+from service_lanes import BOTH, GENERATOR, SERVER, Lane, Plan, Setup, missing, shown, take_turns
 from service_load import H2load, Request, program
 
 METHOD = "/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit"
@@ -20,6 +20,7 @@ HEADERS = {"content-type": "application/grpc", "te": "trailers"}
 def memory(*, quick: bool, folder: Path, advance: Advance) -> dict[str, Any]:
     """Return the rows of the memory store: one core beside `grpcio.aio`, then two threads on all cores."""
     plan = Plan.of(quick=quick)
+    setup = Setup(plan, folder)
     if program("h2load") is None:
         return {"rows": [missing("tidegate", "native rules", "h2load is not installed")]}
     with ExitStack() as stack:
@@ -27,14 +28,13 @@ def memory(*, quick: bool, folder: Path, advance: Advance) -> dict[str, Any]:
         reference = stack.enter_context(servers.tidegate(servers.REFERENCE, SERVER))
         constant = stack.enter_context(servers.peer("grpcio", SERVER))
         lanes = [
-            _lane("tidegate", "native rules", native, plan, folder),
-            _lane("tidegate", "file of the reference service", reference, plan, folder),
-            _lane("grpcio.aio", "a constant", constant, plan, folder),
+            _lane("tidegate", "native rules", native, setup),
+            _lane("tidegate", "file of the reference service", reference, setup),
+            _lane("grpcio.aio", "a constant", constant, setup),
         ]
         rows = take_turns(lanes, plan, part_of(advance, 0, 2))
     with servers.tidegate(servers.NATIVE, BOTH, workers=2) as native:
-        lane = _lane("tidegate", "native rules", native, plan, folder, cores=BOTH)
-        lane.workers = 2
+        lane = _lane("tidegate", "native rules", native, Setup(plan, folder, BOTH, workers=2))
         rows += take_turns([lane], plan, part_of(advance, 1, 2))
     return {"rows": rows, "connections": CONNECTIONS, "streams": STREAMS, "command": _command(plan, folder)}
 
@@ -42,6 +42,7 @@ def memory(*, quick: bool, folder: Path, advance: Advance) -> dict[str, Any]:
 def redis(*, quick: bool, folder: Path, advance: Advance) -> dict[str, Any]:
     """Return the rows of a shared store: one core for the service, one for the store, and the generator on both."""
     plan = Plan.of(quick=quick)
+    setup = Setup(plan, folder, BOTH)
     if program("h2load") is None:
         return {"rows": [missing("tidegate", "native rules", "h2load is not installed")]}
     with ExitStack() as stack:
@@ -50,15 +51,15 @@ def redis(*, quick: bool, folder: Path, advance: Advance) -> dict[str, Any]:
         native = stack.enter_context(servers.tidegate(servers.NATIVE, SERVER, settings=settings))
         reference = stack.enter_context(servers.tidegate(servers.REFERENCE, SERVER, settings=settings))
         lanes = [
-            _lane("tidegate", "native rules", native, plan, folder, cores=BOTH),
-            _lane("tidegate", "file of the reference service", reference, plan, folder, cores=BOTH),
+            _lane("tidegate", "native rules", native, setup),
+            _lane("tidegate", "file of the reference service", reference, setup),
         ]
         absent = []
         if program("service_cmd") is None:
             absent.append(missing("envoyproxy/ratelimit", "the same file", "its program `service_cmd` is not installed"))
         else:
             peer = stack.enter_context(servers.reference_service(store, SERVER))
-            lanes.append(_lane("envoyproxy/ratelimit", "the same file", peer, plan, folder, cores=BOTH))
+            lanes.append(_lane("envoyproxy/ratelimit", "the same file", peer, setup))
         rows = take_turns(lanes, plan, advance)
         server = store.node.binary.text
     return {"rows": rows + absent, "server": server, "connections": CONNECTIONS, "streams": STREAMS}
@@ -70,21 +71,20 @@ def question() -> bytes:
     return _field(1, DOMAIN) + _field(2, _field(1, entry))
 
 
-def _lane(  # noqa: PLR0913 - a lane has as many parts
-    who: str, note: str, target: servers.Target, plan: Plan, folder: Path, *, cores: tuple[int, ...] = GENERATOR
-) -> Lane:
+def _lane(who: str, note: str, target: servers.Target, setup: Setup) -> Lane:
     _require_an_answer(target.grpc)
     request = _request(target.grpc)
-    full = H2load(CONNECTIONS, STREAMS, plan.seconds)
-    half = H2load(CONNECTIONS, STREAMS, plan.half_s)
+    full = H2load(CONNECTIONS, STREAMS, setup.plan.seconds)
+    half = H2load(CONNECTIONS, STREAMS, setup.plan.half_s)
     return Lane(
         who,
         note,
         "h2load",
         target,
-        load=lambda: full.run(request, folder, cores),
-        half=lambda rate: half.run(request, folder, cores, rate=rate),
+        load=lambda: full.run(request, setup.folder, setup.cores),
+        half=lambda rate: half.run(request, setup.folder, setup.cores, rate=rate),
         protocol="grpc" if who == "tidegate" else "",
+        workers=setup.workers,
     )
 
 
@@ -96,7 +96,8 @@ def _request(address: str) -> Request:
 def _require_an_answer(address: str) -> None:
     """Ask once with a client that reads the answer: h2load takes every gRPC error for a success."""
     with grpc.insecure_channel(address) as channel:
-        answer = channel.unary_unary(METHOD)(question(), timeout=10, wait_for_ready=True)
+        call: Any = channel.unary_unary(METHOD)
+        answer = call(question(), timeout=10, wait_for_ready=True)
     assert answer.startswith(ALLOWED), f"not allowed by {address}: {answer!r}"
 
 

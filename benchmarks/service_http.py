@@ -1,13 +1,14 @@
 """HTTP: checks and forward-auth by wrk, with latency at half load by h2load."""
 
 import json
+from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import service_servers as servers
 from child import Advance, part_of
-from service_lanes import BOTH, GENERATOR, SERVER, Lane, Plan, missing, take_turns
+from service_lanes import BOTH, GENERATOR, SERVER, Lane, Plan, Setup, missing, take_turns
 from service_load import H2load, Load, LoadFailed, Request, Wrk, k6, program
 
 CONNECTIONS = 64
@@ -22,7 +23,7 @@ K6_HEAD = """
 import { check } from 'k6';
 const settings = JSON.parse(__ENV.SETTINGS);
 export const options = { scenarios: { steady: {
-  executor: 'constant-arrival-rate', rate: settings.rate, timeUnit: '1s', duration: settings.duration, preAllocatedVUs: 50, maxVUs: 200,
+  executor: 'constant-arrival-rate', rate: settings.rate, timeUnit: '1s', duration: settings.duration, preAllocatedVUs: 10, maxVUs: 100,
 } } };
 function client() { return 'client-' + Math.floor(Math.random() * 100000); }
 """
@@ -55,22 +56,23 @@ export default function () {
 def speed(*, quick: bool, folder: Path, advance: Advance) -> dict[str, Any]:
     """Return the rows of one core beside nginx and FastAPI, then those of two threads on all cores."""
     plan = Plan.of(quick=quick)
+    setup = Setup(plan, folder)
     if program("wrk") is None:
         return {"rows": [missing("tidegate", "check", "wrk is not installed")]}
     with ExitStack() as stack:
         own = stack.enter_context(servers.tidegate(servers.NATIVE, SERVER))
-        lanes = _own_lanes(own, plan, folder, GENERATOR, 1)
+        lanes = _own_lanes(own, setup)
         absent = []
         if program("nginx") is None:
             absent.append(missing("nginx", "a constant", "nginx is not installed"))
         else:
             constant = stack.enter_context(servers.nginx(SERVER))
-            lanes.append(_check_lane("nginx", "a constant", constant, plan, folder, GENERATOR))
+            lanes.append(_check_lane("nginx", "a constant", constant, setup))
         limits = stack.enter_context(servers.peer("fastapi", SERVER))
-        lanes.append(_check_lane("FastAPI", "`limits` under uvicorn", limits, plan, folder, GENERATOR))
+        lanes.append(_check_lane("FastAPI", "`limits` under uvicorn", limits, setup))
         rows = take_turns(lanes, plan, part_of(advance, 0, 2))
     with servers.tidegate(servers.NATIVE, BOTH, workers=2) as own:
-        rows += take_turns(_own_lanes(own, plan, folder, BOTH, 2), plan, part_of(advance, 1, 2))
+        rows += take_turns(_own_lanes(own, Setup(plan, folder, BOTH, workers=2)), plan, part_of(advance, 1, 2))
     return {"rows": rows + absent, "connections": CONNECTIONS, "clients": CLIENTS, "command": COMMAND}
 
 
@@ -89,52 +91,37 @@ def steady(*, quick: bool, folder: Path, advance: Advance) -> dict[str, Any]:
             except LoadFailed as failure:
                 rows.append(missing("tidegate", note, str(failure).splitlines()[0]))
             else:
-                rows.append({"who": "tidegate", "note": note, "per_second": load.per_second, "calls": load.calls, "cuts_us": load.cuts_us})
+                about = {"per_second": load.per_second, "calls": load.calls, "dropped": load.dropped, "cuts_us": load.cuts_us}
+                rows.append({"who": "tidegate", "note": note, **about})
     return {"rows": rows}
 
 
-def _own_lanes(own: servers.Target, plan: Plan, folder: Path, cores: tuple[int, ...], workers: int) -> list[Lane]:
-    check = _check_lane("tidegate", "check", own, plan, folder, cores)
+def _own_lanes(own: servers.Target, setup: Setup) -> list[Lane]:
+    # No rule of identity: the client is the address that a gateway forwards.
+    request = Request(f"{own.http}{FORWARD_AUTH}", {**FORWARDED, "X-Forwarded-For": "203.0.113.9"})
+    forward_auth = Lane("tidegate", "forward-auth", "wrk", own, *_loads(request, [], setup), "forward_auth", setup.workers)
+    check = _check_lane("tidegate", "check", own, setup)
     check.protocol = "http"
-    forward_auth = _forward_auth_lane(own, plan, folder, cores)
-    check.workers = forward_auth.workers = workers
     return [check, forward_auth]
 
 
-def _check_lane(  # noqa: PLR0913 - a lane has as many parts
-    who: str, note: str, target: servers.Target, plan: Plan, folder: Path, cores: tuple[int, ...]
-) -> Lane:
+def _check_lane(who: str, note: str, target: servers.Target, setup: Setup) -> Lane:
     bodies = [_question(number) for number in range(CLIENTS)]
-    request = Request(f"{target.http}{CHECK}", JSON, bodies[0])
-    return _lane(who, note, target, request, bodies, plan, folder, cores)
+    loads = _loads(Request(f"{target.http}{CHECK}", JSON, bodies[0]), bodies, setup)
+    return Lane(who, note, "wrk", target, *loads, workers=setup.workers)
 
 
-def _forward_auth_lane(target: servers.Target, plan: Plan, folder: Path, cores: tuple[int, ...]) -> Lane:
-    # No rule of identity: the client is the address that a gateway forwards.
-    request = Request(f"{target.http}{FORWARD_AUTH}", {**FORWARDED, "X-Forwarded-For": "203.0.113.9"})
-    lane = _lane("tidegate", "forward-auth", target, request, [], plan, folder, cores)
-    lane.protocol = "forward_auth"
-    return lane
+def _loads(request: Request, bodies: list[bytes], setup: Setup) -> tuple[Callable[[], Load], Callable[[float], Load] | None]:
+    """Return how it is loaded fully, and with half of that."""
+    wrk, paced = Wrk(CONNECTIONS, setup.plan.seconds), H2load(CONNECTIONS, 0, setup.plan.half_s)
 
-
-def _lane(  # noqa: PLR0913 - as above
-    who: str,
-    note: str,
-    target: servers.Target,
-    request: Request,
-    bodies: list[bytes],
-    plan: Plan,
-    folder: Path,
-    cores: tuple[int, ...],
-) -> Lane:
-    wrk, paced = Wrk(CONNECTIONS, plan.seconds), H2load(CONNECTIONS, 0, plan.half_s)
+    def full() -> Load:
+        return wrk.run(request, bodies, setup.folder, setup.cores)
 
     def half(rate: float) -> Load:
-        return paced.run(request, folder, cores, rate=rate)
+        return paced.run(request, setup.folder, setup.cores, rate=rate)
 
-    load = Lane(who, note, "wrk", target, load=lambda: wrk.run(request, bodies, folder, cores))
-    load.half = half if program("h2load") else None
-    return load
+    return full, half if program("h2load") else None
 
 
 def _question(client: int) -> bytes:

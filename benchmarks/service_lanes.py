@@ -34,6 +34,19 @@ class Plan:
         return cls(1, 1.0, 2.0) if quick else cls(5, 4.0, 11.0)
 
 
+@dataclass(frozen=True)
+class Setup:
+    """How a lane is loaded, and where."""
+
+    plan: Plan
+    folder: Path
+    """Where the generator may write."""
+    cores: tuple[int, ...] = GENERATOR
+    """Of the generator."""
+    workers: int = 1
+    """Threads of the server."""
+
+
 @dataclass
 class Lane:
     """One server with one kind of load."""

@@ -19,7 +19,7 @@ def grpcio(port: int) -> None:
     """Serve ShouldRateLimit without reading what is asked."""
     import grpc
 
-    async def answer(_request: bytes, _context: object) -> bytes:  # noqa: RUF029 - that is the interface
+    async def answer(_request: bytes, _context: object) -> bytes:
         return ANSWER
 
     async def run() -> None:
@@ -52,7 +52,7 @@ def fastapi(port: int) -> None:
     quota = RateLimitItemPerMinute(100_000_000)
 
     # A coroutine, because FastAPI runs functions in threads, which takes longer than counting does.
-    async def check(question: Question) -> dict[str, Any]:  # noqa: RUF029 - as above
+    async def check(question: Question) -> dict[str, Any]:
         is_allowed = limiter.hit(quota, question.client_id)
         window = limiter.get_window_stats(quota, question.client_id)
         return {"allowed": is_allowed, "limit": quota.amount, "remaining": window.remaining, "reset_at": window.reset_time}

@@ -10,7 +10,7 @@ import matplotlib.pyplot as plt
 from matplotlib.axes import Axes
 from service_report import MIB
 
-OWN, OTHER, BAR = "#0b6e99", "#9aa5ab", "#c0392b"
+OWN, OTHER, BAR, SECOND = "#0b6e99", "#9aa5ab", "#c0392b", "#d9822b"
 CUTS = ("50", "90", "99", "99.9")
 
 
@@ -76,16 +76,15 @@ def _latency(axis: Axes, section: dict[str, Any]) -> None:
 
 
 def _memory(axis: Axes, memory: dict[str, Any]) -> None:
-    clients = memory["clients"]
-    names = list(dict.fromkeys(sample["pass"] for sample in memory["samples"]))
-    for number, name in enumerate(names):
-        samples = [sample for sample in memory["samples"] if sample["pass"] == name]
-        asked = [(number * clients + sample["clients"]) / 1e6 for sample in samples]
-        axis.plot(asked, [sample["rss"] / MIB for sample in samples], color=OWN, alpha=1 if number == 0 else 0.6)
-        axis.axvline((number + 1) * clients / 1e6, color=OTHER, linewidth=1, linestyle=":")
-    axis.axhline(memory["start"] / MIB, color=OTHER, linewidth=1, linestyle="--", label="started")
+    for row, color in zip(memory["rows"], (OWN, SECOND), strict=False):
+        names = list(dict.fromkeys(sample["pass"] for sample in row["samples"]))
+        checks = [(names.index(sample["pass"]) * row["clients"] + sample["clients"]) / 1e6 for sample in row["samples"]]
+        points = [sample["rss"] / MIB for sample in row["samples"]]
+        axis.plot([0, *checks], [row["start"] / MIB, *points], color=color, label=row["algorithm"])
+        for number in range(len(names)):
+            axis.axvline((number + 1) * row["clients"] / 1e6, color=OTHER, linewidth=1, linestyle=":")
     axis.set_ylim(bottom=0)
-    axis.set_xlabel(f"checks, millions: {clients:,} clients ask once, and then again")
+    axis.set_xlabel("checks, millions; at each dotted line all clients have asked once more")
     axis.set_ylabel("resident memory of the service, MiB")
-    axis.set_title("Memory")
+    axis.set_title(f"{memory['rows'][0]['clients']:,} clients")
     axis.legend(fontsize=8, loc="lower right")
