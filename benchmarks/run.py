@@ -1,8 +1,8 @@
 """
 Measures Tidegate against its peers in one run and writes the result page.
 
-    python benchmarks/run.py             everything, a quarter of an hour; writes README.md, results.json and results.svg beside this file
-    python benchmarks/run.py --quick     a smoke test, below a minute; writes nothing
+    python benchmarks/run.py             everything, about 25 minutes; writes README.md, results.json and pictures beside this file
+    python benchmarks/run.py --quick     a smoke test, a few minutes; writes nothing
     python benchmarks/run.py --render    draws the page again from results.json
 """
 
@@ -21,6 +21,8 @@ import redis_store
 import report
 import rules_speed
 import rust_speed
+import service_plot
+import service_run
 import tail
 from bars import judge
 from rich.console import Console
@@ -35,6 +37,7 @@ SUBJECTS = {
     "tail": tail.measure,
     "memory": memory.measure,
     "redis": redis_store.measure,
+    "service": service_run.measure,
 }
 TITLES = {
     "python": "Calls from Python",
@@ -43,6 +46,7 @@ TITLES = {
     "tail": "Tail latency",
     "memory": "Bytes per key",
     "redis": "The shared store",
+    "service": "The service",
 }
 
 
@@ -59,13 +63,15 @@ def main() -> None:
         folder.mkdir(parents=True, exist_ok=True)
         _write_json(results, folder / "results.json")
         plot.draw(results, folder / "results.svg")
+        if service_plot.has_something(results):
+            service_plot.draw(results, folder / "service.svg")
         (folder / "README.md").write_text(report.page(results), encoding="utf-8")
-        console.print(f"wrote {folder / 'README.md'}, results.json and results.svg")
+        console.print(f"wrote {folder / 'README.md'}, results.json and pictures")
 
 
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--quick", action="store_true", help="smoke test: few rounds and keys, below a minute")
+    parser.add_argument("--quick", action="store_true", help="smoke test: few rounds and keys")
     parser.add_argument("--only", action="append", choices=SUBJECTS, help="only this subject (repeatable); no page is written")
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write the results here")
     parser.add_argument("--output", type=Path, metavar="FOLDER", help="write page, plot and results into this folder")
@@ -109,8 +115,8 @@ def _show(results: dict[str, Any], console: Console) -> None:
     if results.get("python"):
         console.print(f"empty loop: {results['python']['loop_ns']:.1f} ns per turn, contained in every number")
     bars = judge(results)
-    missed = [bar.what.replace("`", "") for bar in bars if not bar.is_met]
-    console.print(f"{len(bars)} bars, {len(missed)} missed" + "".join(f"\n  missed: {what}" for what in missed))
+    short = [f"\n  {bar.verdict}: {bar.what.replace('`', '')}" for bar in bars if not bar.is_met]
+    console.print(f"{len(bars)} bars, {len(short)} of them not met" + "".join(short))
 
 
 def _read_json(path: Path) -> dict[str, Any]:

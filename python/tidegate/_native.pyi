@@ -507,6 +507,9 @@ class Server:
     def reload_certificates(self) -> str | None:
         """Reads the certificates again; answers what is wrong with them. Those in force stay then."""
 
+def check_store(url: str) -> str | None:
+    """What is wrong with the address of a shared store; `None` if nothing is. Nobody is asked."""
+
 def check_regex(pattern: str) -> str | None:
     """What is wrong with a regular expression; `None` if nothing is."""
 

@@ -7,7 +7,6 @@ Each runs on free ports of loopback, needs neither root nor the internet, and en
 from __future__ import annotations
 
 import functools
-import os
 import re
 import shutil
 import sys
@@ -39,8 +38,8 @@ BALANCERS = "10.0.0.0/8"
 ENVOY_OPTIONS = ["--disable-hot-restart", "--concurrency", "1", "--log-level", "warn", "--file-flush-interval-msec", "50"]
 """Many can run on one machine, each with one thread, and what they log can be read soon."""
 
-NGINX_DIRECTIVES = "daemon off;" + (" user root;" if os.geteuid() == 0 else "")
-"""In the foreground; and its workers may read the folder of the test, also if root runs it."""
+NGINX_DIRECTIVES = "daemon off; master_process off;"
+"""One process in the foreground: workers would outlive a master that is killed."""
 
 TRIES = 3
 """How often another port is tried if somebody was faster."""

@@ -5,9 +5,23 @@ The API behind a gateway.
 from __future__ import annotations
 
 import json
+import sys
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Self
+
+
+class _Server(ThreadingHTTPServer):
+    """
+    A server that does not mind gateways that break connections off.
+    """
+
+    def handle_error(self, request: object, client_address: object) -> None:
+        """
+        Says nothing of them, and everything of other errors.
+        """
+        if not isinstance(sys.exception(), ConnectionError):
+            super().handle_error(request, client_address)  # type: ignore[arg-type]  # it is passed through
 
 
 class Upstream:
@@ -47,7 +61,7 @@ class Upstream:
                 Says nothing.
                 """
 
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self._server = _Server(("127.0.0.1", 0), Handler)
         self._server.daemon_threads = True
         self._thread = threading.Thread(target=self._server.serve_forever, name="upstream", daemon=True)
         self._thread.start()

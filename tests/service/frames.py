@@ -54,10 +54,10 @@ def fields(pairs: dict[str, str]) -> bytes:
 
 def _text(text: str) -> bytes:
     length = len(text)
-    if length < 127:  # noqa: PLR2004  # seven bits
+    if length < 127:  # seven bits
         return bytes([length]) + text.encode()
     rest, sent = length - 127, bytearray([127])
-    while rest >= 128:  # noqa: PLR2004  # and seven more each
+    while rest >= 128:  # and seven more each
         sent.append(rest % 128 + 128)
         rest //= 128
     return bytes([*sent, rest]) + text.encode()
@@ -111,7 +111,7 @@ class Connection:
         What comes, until the other side ends the connection.
         """
         while True:
-            while len(self._read) >= 9:  # noqa: PLR2004  # the head of a frame
+            while len(self._read) >= 9:  # the head of a frame
                 length = int.from_bytes(self._read[:3])
                 if len(self._read) < 9 + length:
                     break

@@ -195,13 +195,13 @@ class Running:
         words = [sys.executable, "-m", "tidegate", "serve", *flags_of(self.settings), *self.arguments]
         self._process = Process(words, log=self.log_file, env=self.env)
         try:
-            until(lambda: not self.process.is_running or "\nstop: " in self.log[said:], _START_S, lambda: self.log)
+            until(lambda: not self.process.is_running or bool(addresses_in(self.log[said:])), _START_S, lambda: self.log)
         except TimeoutError:
             self.process.kill()
             raise
         if not self.process.is_running:
             raise StartFailed(self.log[said:])
-        self.addresses = dict(_PORT.findall(self.log[said:]))
+        self.addresses = addresses_in(self.log[said:])
         for port, address in self.addresses.items():
             if not address.startswith("unix:"):
                 self.settings[f"{port}.listen"] = address.rpartition("//")[2]
@@ -255,6 +255,19 @@ def here(rules: str = RULES, settings: Mapping[str, Any] | None = None) -> Itera
     flags = {key: value if isinstance(value, bool) else str(value) for key, value in chosen.items() if value is not None}
     with Service(load(environment={}, flags=flags)) as service:
         yield service
+
+
+def addresses_in(log: str) -> dict[str, str]:
+    """
+    Where a service listens, by what it said; nothing until it has said all.
+    """
+    if "\nstop: " in log:
+        return dict(_PORT.findall(log))
+    for line in log.splitlines():
+        if line.startswith("{") and line.endswith("}") and json.loads(line)["message"].startswith("serving "):
+            said: dict[str, str] = json.loads(line)
+            return {port: f"http://{said[port]}" if port == "http" else said[port] for port in ("http", "grpc") if port in said}
+    return {}
 
 
 def flags_of(settings: Mapping[str, Any]) -> list[str]:

@@ -119,6 +119,33 @@ def test_decisions_are_counted_by_rule_and_outcome() -> None:
     assert 5 <= found["ratelimit_requests_total", frozenset({("protocol", "http"), ("code", "200")})]
 
 
+def test_descriptors_are_counted_by_the_path_of_their_limit() -> None:
+    """Files of the reference service have limits without names; values of descriptors are not shown."""
+    rules = "domain: shop\ndescriptors: [{key: user, rate_limit: {unit: hour, requests_per_unit: 1}}]\n"
+    with here(rules) as service:
+        address = f"http://{service.addresses['http']}"
+        question = {"domain": "shop", "descriptors": [{"entries": [{"key": "user", "value": "alice"}]}]}
+        statuses = [ask(address, "POST", "/json", question).status for _ in range(3)]
+        found, text = samples(service), page(service)
+
+    assert [200, 429, 429] == statuses
+    assert 2 == found["ratelimit_decisions_total", frozenset({("rule", "shop.user"), ("outcome", "denied")})]
+    assert 2 == found["ratelimit_checks_total", frozenset({("protocol", "json"), ("outcome", "denied")})]
+    assert "alice" not in text
+
+
+def test_sub_requests_of_gateways_are_counted_apart() -> None:
+    """They have a protocol of their own."""
+    with here(RULES) as service:
+        headers = {"x-forwarded-method": "GET", "x-forwarded-uri": "/", "x-forwarded-for": "192.0.2.1"}
+        answer = ask(f"http://{service.addresses['http']}", "GET", "/api/v1/rate-limit/forward-auth", headers=headers)
+        found = samples(service)
+
+    assert 200 == answer.status
+    assert 1 == found["ratelimit_requests_total", frozenset({("protocol", "forward_auth"), ("code", "200")})]
+    assert 1 == found["ratelimit_checks_total", frozenset({("protocol", "forward_auth"), ("outcome", "allowed")})]
+
+
 def test_the_document_is_complete_for_a_store_in_the_process() -> None:
     """Every metric is documented, with its type and its labels."""
     with here(RULES) as service:

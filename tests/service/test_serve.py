@@ -23,12 +23,14 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from tests.conftest import Eventually
+    from tests.servers import Single, certificates
     from tests.service.conftest import Serve
     from tests.service.running import RULES, Running, ask, flags_of, here
 
     Run = Callable[..., tuple[int, str, str]]
 else:
     from running import RULES, Running, ask, flags_of, here
+    from servers import certificates
 
 CHECK = "/api/v1/rate-limit/check"
 TWO = RULES.replace("3/minute", "2/minute")
@@ -215,8 +217,29 @@ def test_variables_and_a_file_set_it_up(tmp_path: Path, serve: Serve) -> None:
 
     service.send(signal.SIGTERM)
     assert 0 == service.wait()
-    last = json.loads(service.log.splitlines()[-1])
-    assert ("info", "tidegate", "stopped") == (last["level"], last["logger"], last["message"])
+    lines = [json.loads(line) for line in service.log.splitlines()]
+    assert [service.grpc] == [line["grpc"] for line in lines if line["message"] == "serving 1 rule"]
+    assert ("info", "tidegate", "stopped") == (lines[-1]["level"], lines[-1]["logger"], lines[-1]["message"])
+
+
+@pytest.mark.parametrize(
+    ("hard", "soft", "said"),
+    [pytest.param(4096, 1756, "None", id="enough"), pytest.param(1024, 1024, "the system allows 1,024", id="too-few")],
+)
+def test_the_limit_of_open_files_is_raised(hard: int, soft: int, said: str) -> None:
+    """Shells leave it at a thousand; more is taken as far as that is possible, and what is missing is told."""
+    program = f"""
+import resource
+from tidegate.service.open_files import allow_connections
+resource.setrlimit(resource.RLIMIT_NOFILE, (512, {hard}))
+print(allow_connections(1500))
+print(resource.getrlimit(resource.RLIMIT_NOFILE)[0])
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=30, check=True)
+    told, limit = done.stdout.splitlines()
+
+    assert told.startswith(said)
+    assert soft == int(limit)
 
 
 def test_the_token_is_asked_for_and_never_logged(serve: Serve) -> None:
@@ -228,6 +251,30 @@ def test_the_token_is_asked_for_and_never_logged(serve: Serve) -> None:
     assert 200 == service.ask("POST", CHECK, body, {"authorization": "Bearer s3cret-s3cret-s3cret"}).status
     assert "s3cret" not in service.log
     assert "Bearer $TOKEN" in service.log
+
+
+def test_two_instances_count_together(serve: Serve, server: Single) -> None:
+    """On a shared store; the password of its address is shown nowhere."""
+    settings = {"store": f"{server.url()}?prefix=serve:", "budget": "5s"}
+    first, second = serve(settings=settings), serve(settings=settings)
+    body = {"client_id": "a", "method": "GET", "endpoint": "/"}
+    answers = [service.ask("POST", CHECK, body).json for service in (first, second, first, second)]
+
+    assert [True, True, True, False] == [answer["allowed"] for answer in answers]
+    assert not any(answer["degraded"] for answer in answers)
+    assert "counters on redis://127.0.0.1:" in first.log
+    assert "prefix" not in first.log
+
+
+def test_it_starts_while_the_store_is_away(serve: Serve) -> None:
+    """An instance admits its share, and says so."""
+    service = serve(settings={"store": "redis://user:s3cret@127.0.0.1:1", "instances": 3})
+    answer = service.ask("POST", CHECK, {"client_id": "a", "method": "GET", "endpoint": "/"}).json
+
+    assert (True, True) == (answer["allowed"], answer["degraded"])
+    assert 200 == service.ask("GET", "/readyz").status
+    assert "counters on redis://127.0.0.1:1\n" in service.log
+    assert "s3cret" not in service.log
 
 
 def test_a_service_runs_inside_another_program() -> None:
@@ -257,6 +304,17 @@ def test_check_lists_what_is_wrong(cli: Run, rules_file: Path) -> None:
 
     code, _, errors = cli("serve", "--check", "--rules", str(rules_file))
     assert (1, 2) == (code, errors.count("error["))
+
+
+def test_check_tries_certificates(cli: Run, rules_file: Path) -> None:
+    """By the same code that would use them: a key that belongs to another certificate is found before a restart is."""
+    good, other = certificates(), certificates(("other.example",))
+    words = ("serve", "--check", "--rules", str(rules_file), "--grpc-tls-cert", str(good.server_cert), "--grpc-tls-key")
+
+    assert 0 == cli(*words, str(good.server_key))[0]
+    code, _, errors = cli(*words, str(other.server_key))
+    assert 1 == code
+    assert str(other.server_key) in errors or str(good.server_cert) in errors
 
 
 @pytest.mark.parametrize(

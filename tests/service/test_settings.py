@@ -119,6 +119,7 @@ def test_all_problems_are_told_at_once(tmp_path: Path) -> None:
         pytest.param("rules: r.yaml\nhttp: {listen: 'a:1'}\ngrpc: {listen: 'a:1'}\n", "same-address", id="same"),
         pytest.param("workers: 1\n", "missing-key", id="no-rules"),
         pytest.param("rules: r.yaml\nstore: postgres://x\n", "bad-store", id="store"),
+        pytest.param("rules: r.yaml\nstore: redis://host:6379/first\n", "bad-store", id="store-database"),
         pytest.param("rules: r.yaml\ntrusted_gateways: [10.0.0.1/8]\n", "bad-network", id="network"),
         pytest.param("rules: r.yaml\nbudget: 2h\n", "out-of-range", id="range"),
         pytest.param("rules: r.yaml\nhttp: {token_file: missing}\n", "file-missing", id="token-file"),

@@ -13,6 +13,7 @@ import grpc
 import pytest
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from tests.conftest import Eventually
@@ -52,6 +53,15 @@ def is_trusted(service: Running, made: Certificates) -> bool:
         return False
 
 
+def health(service: Running, credentials: grpc.ChannelCredentials) -> bytes:
+    """
+    What the port of gRPC says about itself.
+    """
+    with grpc.secure_channel(service.grpc, credentials) as channel:
+        call: Callable[..., bytes] = channel.unary_unary(HEALTH)
+        return call(b"", timeout=20)
+
+
 @pytest.fixture
 def copies(tmp_path: Path) -> dict[str, Any]:
     """
@@ -80,8 +90,7 @@ def test_both_ports_speak_tls(serve: Serve) -> None:
 
     assert service.http.startswith("https://")
     assert is_trusted(service, made)
-    with grpc.secure_channel(service.grpc, grpc.ssl_channel_credentials(made.ca.read_bytes())) as channel:
-        assert channel.unary_unary(HEALTH)(b"", timeout=20) == SERVING
+    assert health(service, grpc.ssl_channel_credentials(made.ca.read_bytes())) == SERVING
     for offered, expected in [(["h2", "http/1.1"], "h2"), (["http/1.1"], "http/1.1"), (["h2"], "h2")]:
         context = trusting(made)
         context.set_alpn_protocols(offered)
@@ -117,13 +126,12 @@ def test_clients_show_certificates_if_asked_to(serve: Serve) -> None:
     with pytest.raises((ssl.SSLError, ConnectionError)):
         ask(service.http, "GET", "/healthz", context=context)
     shown = (made.ca.read_bytes(), made.client_key.read_bytes(), made.client_cert.read_bytes())
-    with grpc.secure_channel(service.grpc, grpc.ssl_channel_credentials(*shown)) as channel:
-        assert channel.unary_unary(HEALTH)(b"", timeout=20) == SERVING
+    assert health(service, grpc.ssl_channel_credentials(*shown)) == SERVING
+    with pytest.raises(grpc.RpcError):
+        health(service, grpc.ssl_channel_credentials(made.ca.read_bytes()))
 
 
-def test_new_certificates_are_used_without_a_restart(
-    serve: Serve, copies: dict[str, Any], tmp_path: Path, eventually: Eventually
-) -> None:
+def test_new_certificates_are_used_without_a_restart(serve: Serve, copies: dict[str, Any], tmp_path: Path, eventually: Eventually) -> None:
     """
     New connections see them; nothing else changes.
     """

@@ -43,7 +43,7 @@ mod _native {
     #[pymodule_export]
     use super::rules::{RuleEngine, check_regex};
     #[pymodule_export]
-    use super::server::Server;
+    use super::server::{Server, check_store};
     #[pymodule_export]
     use super::stats::Stats;
 

@@ -9,6 +9,7 @@ use pyo3::types::PyDict;
 use tidegate_server::app::App;
 use tidegate_server::server as rust;
 use tidegate_server::settings::Settings;
+use tidegate_store::redis::url::RedisConfig;
 
 use crate::errors::{from_settings, from_start, usage};
 use crate::rules::RuleEngine;
@@ -96,6 +97,12 @@ impl Server {
         let server = self.server()?;
         py.detach(|| server.reload_tls()).err()
     }
+}
+
+/// What is wrong with the address of a shared store; `None` if nothing is. Nobody is asked.
+#[pyfunction]
+pub(crate) fn check_store(url: &str) -> Option<String> {
+    RedisConfig::parse(url).err().map(|error| error.to_string())
 }
 
 impl Server {

@@ -22,8 +22,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use http::header::{ALLOW, CONTENT_TYPE};
-use http::request::Parts;
-use http::{HeaderValue, Method, Request, Response, StatusCode, Version};
+use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Version};
 use tokio::time::timeout;
 
 use self::failure::{Code, Failure};
@@ -32,52 +31,60 @@ use self::wire::Messages;
 use crate::app::{App, Peer};
 use crate::body::Body;
 use crate::metrics::{AnswerCode, Protocol};
+use crate::watch::Watch;
 
 /// Answers a request on the port of gRPC.
-pub async fn serve<B>(app: Arc<App>, _peer: Peer, request: Request<B>) -> Response<Body>
+pub fn serve<B>(app: Arc<App>, _peer: Peer, request: Request<B>) -> impl Future<Output = Response<Body>> + Send
 where
     B: http_body::Body<Data = Bytes> + Unpin + Send + 'static,
 {
-    if let Some(refusal) = refuse(&request) {
-        app.metrics.count_answer(Protocol::Grpc, AnswerCode::Http(refusal.status().as_u16()));
-        return refusal;
-    }
+    let refusal = refuse(&request);
     let (head, body) = request.into_parts();
-    if head.uri.path() == rate_limit::SHOULD_RATE_LIMIT {
-        return wire::response(should_rate_limit(&app, &head, body).await);
+    async move {
+        if let Some(refusal) = refusal {
+            app.metrics.count_answer(Protocol::Grpc, AnswerCode::Http(refusal.status().as_u16()));
+            return refusal;
+        }
+        if head.uri.path() == rate_limit::SHOULD_RATE_LIMIT {
+            return wire::response(should_rate_limit(&app, &head.headers, body).await);
+        }
+        let answer = Box::pin(other(&app, head.uri.path(), body)).await;
+        let code = answer.as_ref().map_or_else(|failure| failure.code, |_| Code::Ok);
+        app.metrics.count_answer(Protocol::Grpc, AnswerCode::Grpc(code as u8));
+        answer.map_or_else(|failure| failure.response(), wire::success)
     }
-    let answer = other(&app, &head, body).await;
-    let code = answer.as_ref().map_or_else(|failure| failure.code, |_| Code::Ok);
-    app.metrics.count_answer(Protocol::Grpc, AnswerCode::Grpc(code as u8));
-    answer.map_or_else(|failure| failure.response(), wire::success)
 }
 
 /// The call on whose path every decision is.
-async fn should_rate_limit<B>(app: &Arc<App>, head: &Parts, body: B) -> Result<Bytes, Failure>
+async fn should_rate_limit<B>(app: &Arc<App>, headers: &HeaderMap, body: B) -> Result<Bytes, Failure>
 where
     B: http_body::Body<Data = Bytes> + Unpin,
 {
     let message = read(app, body).await;
-    let mut watch = app.watch(Protocol::Grpc, &head.headers);
-    let answer = async {
-        let message = message?;
-        let patience = deadline::patience(&head.headers)?;
-        let answered = rate_limit::answer(app, &mut watch, &Question::read(&message)?, patience).await?;
-        Ok(wire::framed(&answered.response))
+    let mut watch = app.watch(Protocol::Grpc, headers);
+    let answer = match message {
+        Ok(message) => answer(app, &mut watch, headers, &message).await,
+        Err(failure) => Err(failure),
     };
-    let answer = answer.await;
-    let code = answer.as_ref().map_or_else(|failure: &Failure| failure.code, |_| Code::Ok);
+    let code = answer.as_ref().map_or_else(|failure| failure.code, |_| Code::Ok);
     watch.answered(app, AnswerCode::Grpc(code as u8));
     answer
 }
 
+async fn answer(app: &Arc<App>, watch: &mut Watch, headers: &HeaderMap, message: &[u8]) -> Result<Bytes, Failure> {
+    let patience = deadline::patience(headers)?;
+    let question = Question::read(message)?;
+    let answered = rate_limit::answer(app, watch, &question, patience).await?;
+    Ok(wire::framed(&answered.response))
+}
+
 /// All other calls.
-async fn other<B>(app: &Arc<App>, head: &Parts, body: B) -> Result<Body, Failure>
+async fn other<B>(app: &Arc<App>, path: &str, body: B) -> Result<Body, Failure>
 where
     B: http_body::Body<Data = Bytes> + Unpin + Send + 'static,
 {
     let has_reflection = || app.settings.grpc.as_ref().is_some_and(|port| port.reflection);
-    match head.uri.path() {
+    match path {
         health::CHECK => {
             let answer = health::check(app, &read(app, body).await?)?;
             Ok(Body::full(answer).with_trailers(wire::ok_trailers()))

@@ -23,7 +23,7 @@ use std::time::Duration;
 
 use tidegate_core::descriptors::answer::Code;
 use tidegate_engine::decision::{Decision, Origin};
-use tidegate_engine::engine::{DescriptorsDecision, Engine};
+use tidegate_engine::engine::{DescriptorAsk, DescriptorsDecision, DescriptorsRequest, Engine};
 use tidegate_store::clock::SystemClock;
 use tidegate_store::store::StoreError;
 
@@ -165,9 +165,18 @@ impl Metrics {
         self.count_check(protocol, decision.is_allowed(), is_matched, decision.degraded());
     }
 
-    /// Counts a decision by descriptors.
-    pub fn count_descriptors(&self, engine: &Engine, protocol: Protocol, decision: &DescriptorsDecision) {
-        let is_matched = self.rules.count_descriptors(engine, decision);
+    /// Counts a decision by descriptors. Those that only ask or give back are none.
+    pub fn count_descriptors(
+        &self,
+        engine: &Engine,
+        protocol: Protocol,
+        request: &DescriptorsRequest<'_>,
+        decision: &DescriptorsDecision,
+    ) {
+        if !request.descriptors.iter().any(is_charge) {
+            return;
+        }
+        let is_matched = self.rules.count_descriptors(engine, request, decision);
         self.count_check(protocol, decision.answer.overall == Code::Ok, is_matched, decision.degraded.as_ref());
     }
 
@@ -212,4 +221,9 @@ impl Metrics {
             shard.count_degraded(error.kind_index(), is_allowed);
         }
     }
+}
+
+/// Whether a descriptor counts hits, and does not only ask or give back.
+pub(crate) fn is_charge(ask: &DescriptorAsk<'_>) -> bool {
+    !ask.is_negative && ask.hits != Some(0)
 }

@@ -11,6 +11,7 @@
 mod shown;
 mod summary;
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -22,7 +23,8 @@ use tidegate_engine::engine::{DescriptorsDecision, DescriptorsRequest, Engine, F
 use tidegate_store::clock::SystemClock;
 use tidegate_store::digest::{Digest, Digester};
 
-use self::summary::Summary;
+use self::summary::{Entry, Summary};
+use crate::metrics::is_charge;
 use crate::settings::ShownKeys;
 
 /// How long denials are counted together.
@@ -66,7 +68,7 @@ struct Listed<'a> {
 #[derive(Debug, Serialize)]
 struct ListedKey<'a> {
     rule: &'a str,
-    key: &'a str,
+    key: Cow<'a, str>,
     denied: u64,
     /// So many of `denied` may have been others.
     error: u64,
@@ -110,7 +112,8 @@ impl Top {
 
     /// Notes which descriptors a decision denied.
     pub fn note_descriptors(&self, request: &DescriptorsRequest<'_>, decision: &DescriptorsDecision) {
-        for (status, asked) in decision.answer.statuses.iter().zip(request.descriptors).filter(|(status, _)| status.is_over) {
+        let asked = decision.answer.statuses.iter().zip(request.descriptors);
+        for (status, asked) in asked.filter(|(status, ask)| status.is_over && is_charge(ask)) {
             let own = || format!("{}.(override)", request.domain).into();
             let path = status.path.clone().unwrap_or_else(own);
             let entries: Vec<String> = asked.entries.iter().map(|entry| format!("{}={}", entry.key, entry.value)).collect();
@@ -121,23 +124,27 @@ impl Top {
 
     /// The keys that were denied most, as JSON: at most so many.
     pub fn to_json(&self, count: usize) -> String {
-        let mut state = self.state.lock();
-        state.turn(self.clock.now());
-        let mut keys: HashMap<Digest, ListedKey<'_>> = HashMap::new();
-        for (id, entry) in state.current.entries().chain(state.previous.entries()) {
+        let (entries, since, denied) = {
+            let mut state = self.state.lock();
+            state.turn(self.clock.now());
+            let entries: Vec<Entry> = state.current.entries().chain(state.previous.entries()).cloned().collect();
+            (entries, seconds(state.previous_since_ns), state.current.total() + state.previous.total())
+        };
+        let mut keys: HashMap<Digest, ListedKey<'_>> = HashMap::with_capacity(entries.len());
+        for entry in &entries {
             let last_seen = seconds(entry.last_seen_ns);
-            keys.entry(id)
+            let text = || entry.text.as_deref().map_or_else(|| format!("#{:016x}", entry.key.0[0]).into(), Cow::Borrowed);
+            keys.entry(entry.id)
                 .and_modify(|listed| {
                     listed.denied += entry.count;
                     listed.error += entry.error;
                 })
-                .or_insert(ListedKey { rule: &entry.rule, key: &entry.key, denied: entry.count, error: entry.error, last_seen });
+                .or_insert(ListedKey { rule: &entry.rule, key: text(), denied: entry.count, error: entry.error, last_seen });
         }
         let mut keys: Vec<_> = keys.into_values().collect();
-        keys.sort_by(|a, b| b.denied.cmp(&a.denied).then_with(|| (a.rule, a.key).cmp(&(b.rule, b.key))));
+        keys.sort_by(|a, b| b.denied.cmp(&a.denied).then_with(|| (a.rule, &a.key).cmp(&(b.rule, &b.key))));
         keys.truncate(count);
-        let denied = state.current.total() + state.previous.total();
-        let listed = Listed { since: seconds(state.previous_since_ns), denied, keys };
+        let listed = Listed { since, denied, keys };
         serde_json::to_string(&listed).unwrap_or_default()
     }
 
@@ -147,7 +154,7 @@ impl Top {
         let is_text_wanted = {
             let mut state = self.state.lock();
             state.turn(now);
-            let has_text = state.current.note(id, now, || (Arc::clone(rule), format!("#{:016x}", key.0[0]).into()));
+            let has_text = state.current.note(id, now, || (Arc::clone(rule), key));
             !has_text && self.shown != ShownKeys::Digest && state.may_work_out_text(now)
         };
         // Without the lock: this takes as long as several decisions.

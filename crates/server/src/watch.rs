@@ -36,7 +36,8 @@ impl Watch {
     pub fn decided(&mut self, app: &App, facts: &impl Facts, decision: &Decision) {
         self.has_decided = true;
         app.metrics.count(&app.engine, self.protocol, decision);
-        if !decision.is_allowed() && decision.origin() == Origin::Check {
+        // Who is denied because nobody can count has done nothing.
+        if !decision.is_allowed() && decision.origin() == Origin::Check && !app.engine.is_by_policy(decision) {
             app.top.note(&app.engine, facts, decision);
         }
         if let Some(span) = &mut self.span {
@@ -47,8 +48,9 @@ impl Watch {
     /// Takes in a decision by descriptors.
     pub fn described(&mut self, app: &App, request: &DescriptorsRequest<'_>, decision: &DescriptorsDecision) {
         self.has_decided = true;
-        app.metrics.count_descriptors(&app.engine, self.protocol, decision);
-        if decision.answer.overall == Code::OverLimit {
+        app.metrics.count_descriptors(&app.engine, self.protocol, request, decision);
+        let is_counted = decision.degraded.is_none() || app.engine.counts_without_store();
+        if decision.answer.overall == Code::OverLimit && is_counted {
             app.top.note_descriptors(request, decision);
         }
         if let Some(span) = &mut self.span {

@@ -5,7 +5,7 @@ mod metrics_app;
 use std::collections::HashSet;
 use std::thread;
 
-use metrics_app::{app, ask, describe, domain, rule, sample, spec};
+use metrics_app::{app, ask, describe, describe_hits, domain, rule, sample, spec};
 use serde_json::json;
 use tidegate_core::descriptors::Unit;
 use tidegate_engine::decision::Origin;
@@ -93,6 +93,18 @@ fn descriptors_are_counted_by_the_path_of_their_limit() {
     assert_eq!(decisions(&app, "(override)"), ["0", "1", "0"]);
     assert_eq!(sample(&app, "ratelimit_unmatched_total{protocol=\"grpc\"}").unwrap(), "2");
     assert_eq!(sample(&app, "ratelimit_requests_total{protocol=\"grpc\",code=\"0\"}").unwrap(), "6");
+}
+
+#[test]
+fn descriptors_that_only_ask_are_no_decisions() {
+    let app = app(&json!({"domains": [domain(1)]}), &json!({}));
+    for hits in [Some(0), None, None, Some(0)] {
+        describe_hits(&app, "d", "k", "a", None, hits);
+    }
+
+    assert_eq!(decisions(&app, "d.k"), ["1", "1", "0"]);
+    assert_eq!(sample(&app, "ratelimit_requests_total{protocol=\"grpc\",code=\"0\"}").unwrap(), "4");
+    assert!(app.top.to_json(1).contains("\"denied\":1,"));
 }
 
 #[test]

@@ -7,18 +7,21 @@ from __future__ import annotations
 import inspect
 import json
 import os
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from tidegate import rules
-from tidegate.errors import RuleError
+from tidegate.errors import RuleError, StartupError
 from tidegate.service import describe, log
 from tidegate.service.kinds import Flag
+from tidegate.service.open_files import allow_connections
+from tidegate.service.places import Place
 from tidegate.service.problem import SettingsError
 from tidegate.service.run import Signals, run_until_told
 from tidegate.service.service import Service
-from tidegate.service.settings import Settings, load, without_password
+from tidegate.service.settings import PORTS, Settings, load, without_password
 from tidegate.service.table import GROUPS, TABLE
 
 if TYPE_CHECKING:
@@ -72,14 +75,14 @@ def serve(
 
 
 def _run(settings: Settings) -> int:
-    for warning in settings.warnings:
-        log.LOG.warning("%s", warning)
+    for warning in (*settings.warnings, allow_connections(settings["limits.connections"])):
+        if warning is not None:
+            log.LOG.warning("%s", warning)
     # Signals are waited for before somebody can know that it runs.
     with Signals() as signals, Service(settings) as service:
         for problem in service.limiter.rule_set.warnings:
             log.LOG.warning("%s", problem)
-        for line in _greeting(service):
-            typer.echo(line)
+        _greet(service)
         return run_until_told(service, signals)
 
 
@@ -87,12 +90,32 @@ def _check(path: str | None, flags: dict[str, Any]) -> None:
     try:
         settings = load(path, flags=flags)
         rule_set = rules.load(settings["rules"], merge_domains=settings["merge_domains"])
-    except (SettingsError, RuleError) as error:
+        _try_certificates(settings)
+    except (SettingsError, RuleError, StartupError) as error:
         typer.echo(f"error: {error}", err=True)
         raise typer.Exit(EXIT_PROBLEMS) from None
     for warning in (*settings.warnings, *rule_set.warnings):
         typer.echo(f"warning: {warning}", err=True)
     typer.echo(f"settings and rules are right: {_said_rules(rule_set)}")
+
+
+def _try_certificates(settings: Settings) -> None:
+    # Whether they can be used says who will use them: for a moment, on ports that nobody knows, and without the store.
+    ports = [port for port in PORTS if settings[f"{port}.tls.cert"] is not None and settings[f"{port}.listen"] is not None]
+    if ports:
+        places = {f"{port}.listen": Place("127.0.0.1", 0) if port in ports else None for port in PORTS}
+        tried = {**settings.values, **places, "store": "memory://", "watch": False, "workers": 1}
+        with Service(replace(settings, values=tried)):
+            pass
+
+
+def _greet(service: Service) -> None:
+    if service.settings["log.format"] == "json":
+        # Who collects logs as JSON wants nothing else.
+        log.LOG.info("serving %s", _said_rules(service.limiter.rule_set), extra={"facts": service.addresses})
+        return
+    for line in _greeting(service):
+        typer.echo(line)
 
 
 def _greeting(service: Service) -> Iterator[str]:

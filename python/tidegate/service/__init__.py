@@ -6,13 +6,14 @@ Requests are answered in Rust; Python sets up and supervises.
 | module | holds |
 | --- | --- |
 | `table` | every setting, once |
-| `kinds` | what a setting can be |
+| `kinds`, `places` | what a setting can be |
 | `sources` | settings from a file, the environment and flags |
 | `settings` | all of them together, checked |
 | `native` | the same as Rust takes them |
 | `describe` | the same as people and editors read them |
 | `service` | `Service`: starts, reloads, drains, stops |
 | `run` | a service in the foreground, led by signals |
+| `log`, `notify`, `open_files` | what it logs, what it tells a supervisor, how many files it may open |
 """
 
 from tidegate.service.problem import SettingProblem, SettingsError

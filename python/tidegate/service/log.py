@@ -28,14 +28,14 @@ class _Text(logging.Formatter):
 
 class _Json(logging.Formatter):
     """
-    One JSON object a line.
+    One JSON object a line, with the `facts` that a record may carry.
     """
 
     def format(self, record: logging.LogRecord) -> str:
         """See `logging.Formatter`."""
         message = f"{record.getMessage()}{_traceback(self, record)}"
         said = {"time": _time(record), "level": record.levelname.lower(), "logger": record.name, "message": message}
-        return json.dumps(said, ensure_ascii=False)
+        return json.dumps({**said, **getattr(record, "facts", {})}, ensure_ascii=False)
 
 
 @contextmanager

@@ -11,6 +11,7 @@ A service in the foreground: signals in, an exit code out.
 
 from __future__ import annotations
 
+import contextlib
 import signal
 import socket
 import threading
@@ -121,7 +122,10 @@ def _begin_drain(service: Service, signals: Signals, number: signal.Signals) -> 
     LOG.info("%s: readiness is off; serving on for %g s, then waiting for running requests", number.name, grace)
 
     def drain() -> None:
-        signals.tell(_CUT if service.drain(grace) else _DRAINED)
+        cut = service.drain(grace)
+        # After a second signal nobody listens any more.
+        with contextlib.suppress(OSError):
+            signals.tell(_CUT if cut else _DRAINED)
 
     threading.Thread(target=drain, name="tidegate-drain", daemon=True).start()
 

@@ -10,9 +10,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tidegate._native import check_store
 from tidegate._options import StoreOptions, engine_options
 from tidegate.errors import ConfigError, UsageError
-from tidegate.service.kinds import Listen
+from tidegate.service.places import Listen
 from tidegate.service.problem import SettingProblem, SettingsError
 from tidegate.service.sources import Reading
 from tidegate.service.table import TABLE
@@ -20,7 +21,7 @@ from tidegate.service.table import TABLE
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from tidegate.service.kinds import Place
+    from tidegate.service.places import Place
 
 PORTS = ("http", "grpc")
 TOKEN_LENGTH_MIN = 16
@@ -196,10 +197,15 @@ class _Checking:
                     self._read(f"{port}.tls.{name}", path)
 
     def _check_store(self) -> None:
+        store = self.values["store"]
         try:
-            engine_options(store=self.values["store"])
+            engine_options(store=store)
         except (ConfigError, UsageError) as error:
             self._add("store", "bad-store", *str(error).split(": ", 1))
+            return
+        if store != "memory://" and (wrong := check_store(store)) is not None:
+            message, _, hint = wrong.partition("; ")
+            self._add("store", "bad-store", message, hint or "see the addresses in docs/guides/sharing-limits.md")
 
     def _check_secret(self, key: str) -> None:
         path = self.values[f"{key}_file"]

@@ -16,7 +16,8 @@ from tidegate.rules.node import Mapping as Branch
 from tidegate.rules.node import Node, Scalar, Sequence, kind_of
 from tidegate.rules.problem import Problem, Report, TooManyProblems
 from tidegate.rules.scalars import is_null, read_text
-from tidegate.service.kinds import File, Networks, Wrong
+from tidegate.service.kinds import File, Wrong
+from tidegate.service.places import Networks
 from tidegate.service.problem import SettingProblem
 from tidegate.service.table import PREFIX, TABLE, Setting
 

@@ -9,7 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from tidegate.service.kinds import Address, Choice, File, Flag, Listen, Networks, Place, Seconds, Share, Size, Text, Whole
+from tidegate.service.kinds import Address, Choice, File, Flag, Seconds, Share, Size, Text, Whole
+from tidegate.service.places import Listen, Networks, Place
 
 if TYPE_CHECKING:
     from tidegate.service.kinds import Kind

@@ -37,14 +37,17 @@ pub struct Answered {
     pub is_by_policy: bool,
 }
 
+/// The decisions of rules on descriptors; `None` for a descriptor without entries.
+type Decisions = SmallVec<[Option<Decision>; 1]>;
+
 /// What was decided, before it is put into words.
 #[derive(Debug)]
 struct Decided {
     answer: Answer,
     /// Why the store could not decide, as one word.
     degraded: Option<&'static str>,
-    /// By rules: the decision on each descriptor; `None` for one without entries. By files: nothing.
-    decisions: SmallVec<[Option<Decision>; 1]>,
+    /// By rules: one for each descriptor. By files: none.
+    decisions: Decisions,
 }
 
 impl Decided {
@@ -98,22 +101,28 @@ pub async fn answer(
     } else {
         files::decide(app, watch, question, modes, patience).await?
     };
+    Ok(put(app, question, &decided))
+}
+
+/// Puts a decision into words.
+fn put(app: &App, question: &Question<'_>, decided: &Decided) -> Answered {
+    let rls = app.settings.rls;
     let mut response = RateLimitResponse {
         overall_code: decided.answer.overall as i32,
         statuses: decided.answer.statuses.iter().map(status).collect(),
         ..RateLimitResponse::default()
     };
     if decided.is_told(rls.headers) {
-        response.response_headers_to_add = fields::of(app, &decided);
+        response.response_headers_to_add = fields::of(app, decided);
         if decided.is_denied() {
             response.response_headers_to_add.push(field(http::header::CONTENT_TYPE.as_str(), "application/problem+json"));
-            response.raw_body = fields::problem(&decided).into();
+            response.raw_body = fields::problem(decided).into();
         }
     }
     if decided.is_told(rls.metadata) {
-        response.dynamic_metadata = Some(metadata::of(question, &decided));
+        response.dynamic_metadata = Some(metadata::of(question, decided));
     }
-    Ok(Answered { response, is_degraded: decided.degraded.is_some(), is_by_policy: decided.is_by_policy(app) })
+    Answered { response, is_degraded: decided.degraded.is_some(), is_by_policy: decided.is_by_policy(app) }
 }
 
 fn status(status: &Status) -> DescriptorStatus {

@@ -11,9 +11,10 @@ use arc_swap::{ArcSwap, Guard};
 use parking_lot::Mutex;
 use tidegate_core::descriptors::answer::Status;
 use tidegate_engine::decision::Decision;
-use tidegate_engine::engine::{DescriptorsDecision, Engine};
+use tidegate_engine::engine::{DescriptorsDecision, DescriptorsRequest, Engine};
 use tidegate_engine::plan::Plan;
 
+use super::is_charge;
 use super::shard::{shards_of, thread_number};
 
 /// The name under which limits are counted that descriptors bring along. No rule can have it.
@@ -89,10 +90,15 @@ impl RuleCounters {
     }
 
     /// Counts what the limits of descriptors said; `false` if none was met.
-    pub(super) fn count_descriptors(&self, engine: &Engine, decision: &DescriptorsDecision) -> bool {
+    pub(super) fn count_descriptors(
+        &self,
+        engine: &Engine,
+        request: &DescriptorsRequest<'_>,
+        decision: &DescriptorsDecision,
+    ) -> bool {
         let statuses = &decision.answer.statuses;
         let table = self.table(engine, decision.generation);
-        for status in statuses {
+        for (status, _) in statuses.iter().zip(request.descriptors).filter(|(_, ask)| is_charge(ask)) {
             let own = || status.current_limit.is_some().then_some(OWN_LIMITS);
             if let Some(counter) = status.path.as_deref().or_else(own).and_then(|path| table.by_name.get(path)) {
                 counter.add(outcome_of_limit(status));

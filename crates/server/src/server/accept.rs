@@ -3,7 +3,6 @@
 use std::future::poll_fn;
 use std::io;
 use std::sync::Arc;
-use std::task::Poll;
 use std::time::Duration;
 
 use tokio::sync::mpsc::UnboundedSender;
@@ -58,11 +57,19 @@ impl Acceptor {
                 self.place::<H>(socket, peer, room);
             }
         }
-        // Who waited to be accepted believes to be connected already, and may have sent a request.
+        self.take_who_waits();
+    }
+
+    /// Takes those who wait to be accepted, and listens no more. They believe to be connected already, and may have sent a request.
+    fn take_who_waits(self) {
+        // Not by way of the runtime, which has not heard of them if it was busy.
+        let Ok(listener) = self.listener.into_listener() else { return };
         while let Some(room) = self.shared.crowd.room_now()
-            && let Poll::Ready(Ok((socket, peer))) = poll_fn(|context| Poll::Ready(self.listener.poll_accept(context))).await
+            && let Ok((socket, peer)) = listener.accept()
         {
-            self.place::<H>(socket, peer, room);
+            let place = Place::take(&self.shared, self.port, room);
+            // A worker that is gone is one of a server that has stopped.
+            let _ = self.workers[place.worker()].send(Arrival { socket, peer, place });
         }
     }
 

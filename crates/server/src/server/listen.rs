@@ -14,7 +14,7 @@ use socket2::{Domain, SockRef, Socket, TcpKeepalive, Type};
 use tokio::net::TcpListener;
 
 use super::error::StartError;
-use super::stream::Plain;
+use super::stream::{Loose, Plain};
 use crate::app::Peer;
 use crate::metrics::Port;
 use crate::settings::Listen;
@@ -157,6 +157,24 @@ impl Listener {
         }
     }
 
+    /// Takes a connection that waits, if there is one.
+    pub(super) fn accept(&self) -> io::Result<(Loose, Peer)> {
+        match self {
+            Self::Tcp(listener) => {
+                let (stream, address) = listener.accept()?;
+                stream.set_nonblocking(true)?;
+                set_options(&SockRef::from(&stream));
+                Ok((Loose::Tcp(stream), Peer { address: Some(address.ip().to_canonical()) }))
+            }
+            #[cfg(unix)]
+            Self::Unix(listener, _) => {
+                let (stream, _) = listener.accept()?;
+                stream.set_nonblocking(true)?;
+                Ok((Loose::Unix(stream), Peer { address: None }))
+            }
+        }
+    }
+
     /// Makes it known to the runtime of the caller.
     pub(super) fn accepting(self) -> io::Result<Accepting> {
         match self {
@@ -167,14 +185,27 @@ impl Listener {
     }
 }
 
+/// A socket whose other end is gone already refuses options; that shows when it is read.
+fn set_options(socket: &SockRef<'_>) {
+    let _ = socket.set_tcp_nodelay(true);
+    let _ = socket.set_tcp_keepalive(&KEEP_ALIVE);
+}
+
 impl Accepting {
+    /// Takes it out of the runtime of the caller.
+    pub(super) fn into_listener(self) -> io::Result<Listener> {
+        match self {
+            Self::Tcp(listener) => listener.into_std().map(Listener::Tcp),
+            #[cfg(unix)]
+            Self::Unix(listener) => listener.into_std().map(|listener| Listener::Unix(listener, None)),
+        }
+    }
+
     /// Takes the next connection.
     pub(super) fn poll_accept(&self, context: &mut Context<'_>) -> Poll<io::Result<(Plain, Peer)>> {
         match self {
             Self::Tcp(listener) => listener.poll_accept(context).map_ok(|(stream, address)| {
-                // A socket whose other end is gone already refuses options; that shows when it is read.
-                let _ = stream.set_nodelay(true);
-                let _ = SockRef::from(&stream).set_tcp_keepalive(&KEEP_ALIVE);
+                set_options(&SockRef::from(&stream));
                 (Plain::Tcp(stream), Peer { address: Some(address.ip().to_canonical()) })
             }),
             #[cfg(unix)]

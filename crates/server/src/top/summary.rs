@@ -26,14 +26,16 @@ pub(super) struct Summary {
 }
 
 /// What is known of one key.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct Entry {
-    id: Digest,
+    /// Rule and key.
+    pub(super) id: Digest,
     /// The rule that denied it.
     pub(super) rule: Arc<str>,
-    /// How it is shown.
-    pub(super) key: Box<str>,
-    has_text: bool,
+    /// Its digest.
+    pub(super) key: Digest,
+    /// How it is shown, once that was worked out.
+    pub(super) text: Option<Arc<str>>,
     /// How often it was noted, at most.
     pub(super) count: u64,
     /// So many of them may have been others.
@@ -60,18 +62,18 @@ impl Summary {
     }
 
     /// The keys, in no order.
-    pub(super) fn entries(&self) -> impl Iterator<Item = (Digest, &Entry)> {
-        self.entries.iter().map(|entry| (entry.id, entry))
+    pub(super) fn entries(&self) -> impl Iterator<Item = &Entry> {
+        self.entries.iter()
     }
 
     /// Notes a key; `name` says whose it is if it was not kept before. Whether its text is known.
-    pub(super) fn note(&mut self, id: Digest, now_ns: u64, name: impl FnOnce() -> (Arc<str>, Box<str>)) -> bool {
+    pub(super) fn note(&mut self, id: Digest, now_ns: u64, name: impl FnOnce() -> (Arc<str>, Digest)) -> bool {
         self.total += 1;
         if let Some(&position) = self.positions.get(&id) {
             let entry = &mut self.entries[position];
             entry.count += 1;
             entry.last_seen_ns = now_ns;
-            let (place, has_text) = (entry.place, entry.has_text);
+            let (place, has_text) = (entry.place, entry.text.is_some());
             self.sink(place);
             return has_text;
         }
@@ -79,7 +81,7 @@ impl Summary {
             return true;
         }
         let (rule, key) = name();
-        let new = Entry { id, rule, key, has_text: false, count: 1, error: 0, last_seen_ns: now_ns, place: 0 };
+        let new = Entry { id, rule, key, text: None, count: 1, error: 0, last_seen_ns: now_ns, place: 0 };
         if self.entries.len() < self.size {
             self.add(new);
         } else {
@@ -89,10 +91,9 @@ impl Summary {
     }
 
     /// Says how a key is shown, if it is still kept.
-    pub(super) fn name(&mut self, id: Digest, key: Box<str>) {
+    pub(super) fn name(&mut self, id: Digest, text: Arc<str>) {
         if let Some(&position) = self.positions.get(&id) {
-            let entry = &mut self.entries[position];
-            (entry.key, entry.has_text) = (key, true);
+            self.entries[position].text = Some(text);
         }
     }
 
@@ -153,11 +154,11 @@ mod tests {
     use super::*;
 
     fn note(summary: &mut Summary, key: u64) {
-        summary.note(Digest([key, 0]), key, || ("rule".into(), key.to_string().into()));
+        summary.note(Digest([key, 0]), key, || ("rule".into(), Digest([key, 0])));
     }
 
     fn counts(summary: &Summary) -> HashMap<u64, (u64, u64)> {
-        summary.entries().map(|(id, entry)| (id.0[0], (entry.count, entry.error))).collect()
+        summary.entries().map(|entry| (entry.id.0[0], (entry.count, entry.error))).collect()
     }
 
     #[test]

@@ -46,6 +46,7 @@ pub(crate) fn app(document: &Value, settings: &Value) -> App {
 }
 
 /// A document of rules and domains.
+#[allow(dead_code, reason = "each test program uses what it needs")]
 pub(crate) fn spec(document: &Value) -> RuleSetSpec {
     let mut all = json!({"version": 1, "domain": "test"});
     for (key, value) in document.as_object().expect("a mapping") {
@@ -63,6 +64,7 @@ pub(crate) fn rule(name: &str, quota: &str, mode: &str) -> Value {
 }
 
 /// Domain `d` with a limit for key `k`.
+#[allow(dead_code, reason = "each test program uses what it needs")]
 pub(crate) fn domain(requests_per_unit: u32) -> Value {
     let text = format!("{requests_per_unit}/minute fixed_window max_debt 4503599627370496");
     let limit = json!({"unlimited": false, "quotas": [{"text": text}], "requests_per_unit": requests_per_unit, "unit": "MINUTE"});
@@ -70,6 +72,7 @@ pub(crate) fn domain(requests_per_unit: u32) -> Value {
 }
 
 /// Asks as a handler does; whether it was allowed.
+#[allow(dead_code, reason = "each test program uses what it needs")]
 pub(crate) fn ask(app: &App, origin: Origin, facts: &[(&str, &str)]) -> bool {
     let facts = Named(facts);
     let mut watch = app.watch(Protocol::Http, &HeaderMap::new());
@@ -82,8 +85,14 @@ pub(crate) fn ask(app: &App, origin: Origin, facts: &[(&str, &str)]) -> bool {
 /// Asks with one descriptor, as a handler does.
 #[allow(dead_code, reason = "each test program uses what it needs")]
 pub(crate) fn describe(app: &App, domain: &str, key: &str, value: &str, limit: Option<OwnLimit>) {
+    describe_hits(app, domain, key, value, limit, None);
+}
+
+/// The same with so many hits.
+#[allow(dead_code, reason = "each test program uses what it needs")]
+pub(crate) fn describe_hits(app: &App, domain: &str, key: &str, value: &str, limit: Option<OwnLimit>, hits: Option<u64>) {
     let entries = [Entry { key, value }];
-    let ask = DescriptorAsk { entries: &entries, limit, hits: None, is_negative: false };
+    let ask = DescriptorAsk { entries: &entries, limit, hits, is_negative: false };
     let request = DescriptorsRequest { domain, descriptors: &[ask], hits_addend: 0, modes: Modes::default() };
     let mut watch = app.watch(Protocol::Grpc, &HeaderMap::new());
     let decision = app.engine.check_descriptors(&request).expect("descriptors");

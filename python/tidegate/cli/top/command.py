@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.live import Live
 
 from tidegate._sleep import sleep
-from tidegate.cli.top.draw import as_screen, as_text
+from tidegate.cli.top.draw import as_screen, as_text, rows_of
 from tidegate.cli.top.picture import picture
 from tidegate.cli.top.reading import Source
 from tidegate.errors import ServerError, UsageError
@@ -63,7 +63,7 @@ def top(  # noqa: PLR0913  # a command has as many options
 def _watch(source: Source, before: Reading, interval_ns: int, rows: int, console: Console) -> None:
     shown = picture(before, before)
     try:
-        with Live(as_screen(shown, source.url, rows), console=console, screen=True, auto_refresh=False) as live:
+        with Live(as_screen(shown, source.url, rows_of(console.height, rows)), console=console, screen=True, auto_refresh=False) as live:
             while True:
                 sleep(interval_ns, None)
                 trouble = ""
@@ -73,7 +73,7 @@ def _watch(source: Source, before: Reading, interval_ns: int, rows: int, console
                 except ServerError as error:
                     # A restart is what one wants to watch: the last picture stays until the service is back.
                     trouble = str(error).partition("\n")[0]
-                live.update(as_screen(shown, source.url, rows, trouble), refresh=True)
+                live.update(as_screen(shown, source.url, rows_of(console.height, rows), trouble), refresh=True)
     except KeyboardInterrupt:
         pass
 

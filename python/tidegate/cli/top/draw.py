@@ -24,8 +24,22 @@ RULE_HEADINGS = ("rule", "allowed/s", "denied/s", "in shadow/s", "denied so far"
 KEY_HEADINGS = ("rule", "key", "denied/s", "denied lately", "may be less by")
 SHARD_HEADINGS = ("server", "state", "breaker")
 _WORDS = frozenset({"rule", "key", "server", "state", "breaker"})
+# Facts, and the headings and lines of three tables.
+_LINES_AROUND = 26
+_ROWS_MIN = 3
 _KIBI = 1024.0
 _MILLISECOND = 1e-3
+
+
+def rows_of(height: int, rows_max: int) -> int:
+    """
+    How many rows each table has on a screen, so that all of them can be seen.
+
+    Args:
+        height: Of the screen, in lines.
+        rows_max: The most.
+    """
+    return max(_ROWS_MIN, min(rows_max, (height - _LINES_AROUND) // 2))
 
 
 def as_text(shown: Picture, url: str, rows_max: int) -> str:
@@ -39,7 +53,6 @@ def as_text(shown: Picture, url: str, rows_max: int) -> str:
     """
     parts = [plain([("service", url), *_facts(shown)])]
     for title, headings, rows, _ in _tables(shown, rows_max):
-        # As on a terminal, what a client chose is not obeyed.
         parts.append(f"{title}\n" + plain([headings, *rows], "  "))
     return "\n\n".join(parts)
 

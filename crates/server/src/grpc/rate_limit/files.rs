@@ -10,7 +10,7 @@ use tidegate_store::store::StoreError;
 
 use super::super::failure::Failure;
 use super::super::question::Question;
-use super::Decided;
+use super::{Decided, Decisions};
 use crate::app::App;
 use crate::watch::Watch;
 
@@ -29,8 +29,12 @@ pub(super) async fn decide(
         hits_addend: question.hits_addend.into(),
         modes,
     };
-    let decision = app.engine.decide_descriptors(&request, patience).await?;
+    // What waits for a shared store is large, and would make every call as large: futures are copied a few times before they run.
+    let decision = match app.engine.remote() {
+        None => app.engine.check_descriptors(&request)?,
+        Some(_) => Box::pin(app.engine.decide_descriptors(&request, patience)).await?,
+    };
     watch.described(app, &request, &decision);
     let degraded = decision.degraded.as_ref().map(StoreError::kind);
-    Ok(Decided { answer: decision.answer, degraded, decisions: SmallVec::new() })
+    Ok(Decided { answer: decision.answer, degraded, decisions: Decisions::new() })
 }

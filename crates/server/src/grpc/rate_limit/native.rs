@@ -4,11 +4,11 @@ mod facts;
 mod status;
 
 use std::future::{Future, poll_fn};
+use std::pin::Pin;
 use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
-use smallvec::SmallVec;
 use tidegate_core::descriptors::answer::{Answer, Modes, Status};
 use tidegate_core::quota::UNITS_MAX;
 use tidegate_engine::decision::{Decision, Origin};
@@ -18,7 +18,7 @@ use tidegate_store::store::StoreError;
 use self::facts::Entries;
 use super::super::failure::Failure;
 use super::super::question::Question;
-use super::Decided;
+use super::{Decided, Decisions};
 use crate::app::App;
 use crate::watch::Watch;
 
@@ -36,20 +36,12 @@ pub(super) async fn decide(
     modes: Modes,
     patience: Option<Duration>,
 ) -> Result<Decided, Failure> {
-    let asks: SmallVec<[DescriptorAsk<'_>; 2]> = question.asks().collect();
-    if asks.is_empty() {
-        return Err(UsageError::NoDescriptors.into());
+    let mut decisions = Decisions::new();
+    let waiting = begin_all(app, question, patience, &mut decisions)?;
+    if !waiting.is_empty() {
+        wait(waiting, &mut decisions).await;
     }
-    for (index, ask) in asks.iter().enumerate() {
-        refuse(index, ask)?;
-    }
-    let options = CheckOptions { patience, ..CheckOptions::default() };
-    let mut begun: SmallVec<[Option<Begun>; 1]> = SmallVec::new();
-    for ask in &asks {
-        begun.push(if ask.entries.is_empty() { None } else { Some(begin(app, question, ask, options)?) });
-    }
-    let decisions = all(begun).await;
-    for (ask, decision) in asks.iter().zip(&decisions) {
+    for (ask, decision) in question.asks().zip(&decisions) {
         if let Some(decision) = decision {
             watch.decided(app, &Entries(ask.entries), decision);
         }
@@ -57,6 +49,53 @@ pub(super) async fn decide(
     let statuses = decisions.iter().map(|decision| decision.as_ref().map_or_else(Status::default, status::of)).collect();
     let degraded = decisions.iter().flatten().find_map(|decision| decision.degraded()).map(StoreError::kind);
     Ok(Decided { answer: Answer::new(statuses, modes), degraded, decisions })
+}
+
+/// A decision that is not there yet, and its place.
+type Waiting = (usize, Pin<Box<dyn Future<Output = Decision> + Send>>);
+
+/// Begins all decisions. Those that are there at once, which with a memory store are all, are put into their places.
+fn begin_all(
+    app: &Arc<App>,
+    question: &Question<'_>,
+    patience: Option<Duration>,
+    decisions: &mut Decisions,
+) -> Result<Vec<Waiting>, Failure> {
+    if question.asks().len() == 0 {
+        return Err(UsageError::NoDescriptors.into());
+    }
+    for (index, ask) in question.asks().enumerate() {
+        refuse(index, &ask)?;
+    }
+    let options = CheckOptions { patience, ..CheckOptions::default() };
+    let mut waiting: Vec<Waiting> = Vec::new();
+    for (index, ask) in question.asks().enumerate() {
+        let begun = if ask.entries.is_empty() { None } else { Some(begin(app, question, &ask, options)?) };
+        decisions.push(match begun {
+            None => None,
+            Some(Begun::Decided(decision)) => Some(decision),
+            Some(pending) => {
+                waiting.push((index, Box::pin(pending.decide())));
+                None
+            }
+        });
+    }
+    Ok(waiting)
+}
+
+/// Waits for all decisions at the same time.
+async fn wait(mut waiting: Vec<Waiting>, decisions: &mut Decisions) {
+    poll_fn(|context| {
+        waiting.retain_mut(|(index, pending)| match pending.as_mut().poll(context) {
+            Poll::Ready(decision) => {
+                decisions[*index] = Some(decision);
+                false
+            }
+            Poll::Pending => true,
+        });
+        if waiting.is_empty() { Poll::Ready(()) } else { Poll::Pending }
+    })
+    .await;
 }
 
 /// What is refused is refused before anything is charged.
@@ -84,32 +123,4 @@ fn begin(app: &Arc<App>, question: &Question<'_>, ask: &DescriptorAsk<'_>, optio
         hits => (Origin::Check, hits.or(said)),
     };
     app.engine.begin_request(origin, &facts, cost, options)
-}
-
-/// Waits for all decisions at the same time.
-async fn all(begun: SmallVec<[Option<Begun>; 1]>) -> SmallVec<[Option<Decision>; 1]> {
-    let mut decisions = SmallVec::new();
-    let mut waiting = Vec::new();
-    for (index, begun) in begun.into_iter().enumerate() {
-        decisions.push(match begun {
-            None => None,
-            Some(Begun::Decided(decision)) => Some(decision),
-            Some(pending) => {
-                waiting.push((index, Box::pin(pending.decide())));
-                None
-            }
-        });
-    }
-    poll_fn(|context| {
-        waiting.retain_mut(|(index, pending)| match pending.as_mut().poll(context) {
-            Poll::Ready(decision) => {
-                decisions[*index] = Some(decision);
-                false
-            }
-            Poll::Pending => true,
-        });
-        if waiting.is_empty() { Poll::Ready(()) } else { Poll::Pending }
-    })
-    .await;
-    decisions
 }

@@ -1,0 +1,136 @@
+"""
+How servers take turns under load.
+
+Everybody runs at once and has nothing to do until it is loaded. Each takes a turn in each round; the fastest round counts, because other
+work on the machine can only make one slower, and the median stands beside it. Then half of that rate shows the latency.
+"""
+
+import statistics
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from child import Advance
+from service_load import Load
+from service_servers import Target
+
+SERVER, GENERATOR = (0,), (1,)
+"""The cores of a machine that has two of them."""
+BOTH = (0, 1)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How long and how often."""
+
+    rounds: int
+    seconds: float
+    half_s: float
+
+    @classmethod
+    def of(cls, *, quick: bool) -> "Plan":
+        """Return the plan of a real run or of a smoke test."""
+        return cls(1, 1.0, 2.0) if quick else cls(5, 4.0, 11.0)
+
+
+@dataclass(frozen=True)
+class Setup:
+    """How a lane is loaded, and where."""
+
+    plan: Plan
+    folder: Path
+    """Where the generator may write."""
+    cores: tuple[int, ...] = GENERATOR
+    """Of the generator."""
+    workers: int = 1
+    """Threads of the server."""
+
+
+@dataclass
+class Lane:
+    """One server with one kind of load."""
+
+    who: str
+    note: str
+    generator: str
+    target: Target
+    load: Callable[[], Load]
+    half: Callable[[float], Load] | None = None
+    protocol: str = ""
+    """Tidegate: what its own count is named, which has to agree with that of the generator."""
+    workers: int = 1
+    samples: list[tuple[float, float, dict[str, float]]] = field(default_factory=list)
+    half_load: dict[str, Any] | None = None
+
+    def take_turn(self) -> None:
+        """Load it once."""
+        counted, cpu_s = self._counted(), self.target.cpu_s()
+        measured = self.load()
+        cpu_us = 1e6 * (self.target.cpu_s() - cpu_s) / measured.calls
+        self._require(measured, counted)
+        self.samples.append((measured.per_second, cpu_us, measured.cuts_us))
+
+    def take_half(self) -> None:
+        """Load it with half of the most that it has shown."""
+        if self.half is not None:
+            counted = self._counted()
+            measured = self.half(max(sample[0] for sample in self.samples) / 2)
+            self._require(measured, counted)
+            self.half_load = {"per_second": measured.per_second, "calls": measured.calls, "cuts_us": measured.cuts_us}
+
+    def row(self) -> dict[str, Any]:
+        """Return what it has shown."""
+        rate, cpu_us, cuts = max(self.samples, key=lambda sample: sample[0])
+        return {
+            "who": self.who,
+            "note": self.note,
+            "generator": self.generator,
+            "workers": self.workers,
+            "per_second": rate,
+            "median_per_second": statistics.median(sample[0] for sample in self.samples),
+            "rounds": len(self.samples),
+            "cpu_us": min(sample[1] for sample in self.samples),
+            "busy": rate * cpu_us / 1e6,
+            "cuts_us": cuts,
+            "half": self.half_load,
+        }
+
+    def _counted(self) -> float:
+        return self.target.metric("ratelimit_checks_total", f'protocol="{self.protocol}"', 'outcome="allowed"') if self.protocol else 0.0
+
+    def _require(self, measured: Load, counted: float) -> None:
+        if self.protocol:
+            # A gRPC error is HTTP 200 to h2load, and a decision without the store is faster: neither is what is measured.
+            decided = self._counted() - counted
+            assert decided >= measured.calls, f"{self.who}, {self.note}: {measured.calls} answers, but only {decided:.0f} were allowed"
+            degraded = self.target.metric("ratelimit_degraded_total")
+            assert degraded == 0, f"{self.who}, {self.note}: {degraded:.0f} decisions were taken without the store"
+
+
+def take_turns(lanes: list[Lane], plan: Plan, advance: Advance) -> list[dict[str, Any]]:
+    """Return one row per lane after all rounds."""
+    steps = plan.rounds * len(lanes) + len(lanes)
+    done = 0
+    for turn in range(plan.rounds):
+        # Not always in the same order: who follows a heavy one must not always be the same.
+        for lane in lanes[turn % len(lanes) :] + lanes[: turn % len(lanes)]:
+            advance(f"{lane.who}, {lane.note}, round {turn + 1} of {plan.rounds}", done / steps)
+            lane.take_turn()
+            done += 1
+    for lane in lanes:
+        advance(f"{lane.who}, {lane.note}, half load", done / steps)
+        lane.take_half()
+        done += 1
+    return [lane.row() for lane in lanes]
+
+
+def missing(who: str, note: str, reason: str) -> dict[str, Any]:
+    """Return the row of what could not be measured."""
+    return {"who": who, "note": note, "missing": reason}
+
+
+def shown(words: list[str], folder: Path) -> str:
+    """Return a command as one would type it."""
+    text = " ".join(f"'{word}'" if " " in word else word for word in words)
+    return text.replace(f"{folder}/", "")

@@ -1,0 +1,171 @@
+"""The tables and the bars of the service."""
+
+from collections.abc import Iterator
+from typing import Any
+
+Rows = list[list[str]]
+Table = tuple[str, list[str], Rows]
+Promise = tuple[str, float | None, str, float, bool]
+"""What, measured, unit, target, and whether it is the most."""
+MIB = 2**20
+
+
+def tables(section: dict[str, Any]) -> Iterator[Table]:
+    """Yield title, header and rows of what was measured."""
+    if section.get("grpc"):
+        yield "Service, gRPC in memory", *_speed(section["grpc"]["rows"], "grpcio.aio")
+    if section.get("redis"):
+        yield "Service, gRPC on Redis", *_speed(section["redis"]["rows"], "envoyproxy/ratelimit")
+    if section.get("http"):
+        yield "Service, HTTP", *_speed(section["http"]["rows"], "nginx", "FastAPI")
+    if section.get("steady"):
+        yield "Service, latency that k6 sees", *_steady(section["steady"]["rows"])
+    if section.get("memory"):
+        yield "Service, memory", *_memory(section["memory"])
+
+
+def facts(section: dict[str, Any]) -> dict[str, str]:
+    """Return what the sentences of the page mention."""
+    grpc, http = (section.get(name) or {} for name in ("grpc", "http"))
+    generators = section.get("generators") or {}
+    return {
+        "generators": ", ".join(version or f"no {name}" for name, version in generators.items()),
+        "h2load_command": grpc.get("command", ""),
+        "wrk_command": http.get("command", ""),
+        "wrk_clients": f"{http.get('clients', 0):,}",
+        "service_rounds": str(next((row["rounds"] for row in grpc.get("rows", []) if "rounds" in row), 0)),
+        "service_store": (section.get("redis") or {}).get("server", ""),
+    }
+
+
+def promises(section: dict[str, Any]) -> Iterator[Promise]:
+    """Yield the bars of the service, also those that this machine could not measure."""
+    if not section or "skipped" in section:
+        return
+    grpc, redis, http = (section[name]["rows"] for name in ("grpc", "redis", "http"))
+    for note in ("native rules", "file of the reference service"):
+        what = f"service, gRPC in memory, one core, {note}"
+        yield f"{what}, against `grpcio.aio`", _ratio(grpc, note, "grpcio.aio"), "x", 25.0, False
+        yield f"{what}, p99 at half load", _half_ms(grpc, note), "ms", 1.0, True
+    for note in ("native rules", "file of the reference service"):
+        what = f"service, gRPC on Redis, one core, {note}"
+        yield what, _rate(redis, note), "calls/s", 30_000.0, False
+        yield f"{what}, p99 at half load", _half_ms(redis, note), "ms", 5.0, True
+    note = "file of the reference service"
+    what = "service, gRPC on Redis, one core, against `envoyproxy/ratelimit`"
+    yield what, _ratio(redis, note, "envoyproxy/ratelimit"), "x", 2.0, False
+    nginx = _ratio(http, "check", "nginx")
+    yield "service, HTTP check, one core, of nginx answering a constant", nginx and 100 * nginx, "%", 80.0, False
+    yield "service, HTTP check, one core, against FastAPI with `limits`", _ratio(http, "check", "FastAPI"), "x", 10.0, False
+    yield "service, HTTP check, one core, p99 at half load", _half_ms(http, "check"), "ms", 1.0, True
+    for row in section["memory"]["rows"]:
+        if row["algorithm"] == "gcra":
+            what = f"service, growth of memory when {row['clients']:,} known clients ask again, `gcra`"
+            yield what, _growth_percent(row), "%", 2.0, True
+
+
+def _growth_percent(row: dict[str, Any]) -> float:
+    """Return by how much the service grew after every client was known."""
+    ends = _pass_ends(row)
+    return 100 * (ends[-1] - ends[0]) / ends[0]
+
+
+def _pass_ends(row: dict[str, Any]) -> list[int]:
+    """Return the resident bytes at the end of each pass over the clients."""
+    return list({sample["pass"]: sample["rss"] for sample in row["samples"]}.values())
+
+
+def _speed(rows: list[dict[str, Any]], *peers: str) -> tuple[list[str], Rows]:
+    header = [
+        "who",
+        "what",
+        "cores",
+        "calls/s",
+        "median",
+        *(f"of {peer}" for peer in peers),
+        "CPU, µs a call",
+        "at half load: calls/s",
+        *(f"p{name}, ms" for name in ("50", "99", "99.9")),
+    ]
+    return header, [_speed_row(row, rows, peers) for row in rows]
+
+
+def _speed_row(row: dict[str, Any], rows: list[dict[str, Any]], peers: tuple[str, ...]) -> list[str]:
+    cells = [_who(row["who"]), row["note"]]
+    if "missing" in row:
+        return [*cells, "", f"not measured: {row['missing']}", *[""] * (6 + len(peers))]
+    half = row["half"]
+    waits = [f"{half['cuts_us'][name] / 1e3:.2f}" for name in ("50", "99", "99.9")] if half else ["", "", ""]
+    # Two threads share the cores with the generator, so a ratio to somebody who had a core alone says nothing.
+    is_compared = row["who"] == "tidegate" and row["workers"] == 1
+    return [
+        *cells,
+        str(row["workers"]),
+        f"{row['per_second']:,.0f}",
+        f"{row['median_per_second']:,.0f}",
+        *(_times(row["per_second"], _rate_of(rows, peer)) if is_compared else "" for peer in peers),
+        f"{row['cpu_us']:.1f}",
+        f"{half['per_second']:,.0f}" if half else "",
+        *waits,
+    ]
+
+
+def _steady(rows: list[dict[str, Any]]) -> tuple[list[str], Rows]:
+    names = ("50", "90", "99", "99.9")
+    cells = []
+    for row in rows:
+        if "missing" in row:
+            cells.append([row["note"], f"not measured: {row['missing']}", *[""] * (2 + len(names))])
+        else:
+            waits = [f"{row['cuts_us'][name] / 1e3:.2f}" for name in names]
+            cells.append([row["note"], f"{row['per_second']:,.0f}", f"{row['calls']:,}", f"{row['dropped']:,}", *waits])
+    return ["what", "calls/s", "calls", "dropped by k6", *(f"p{name}, ms" for name in names)], cells
+
+
+def _memory(memory: dict[str, Any]) -> tuple[list[str], Rows]:
+    cells = []
+    for row in memory["rows"]:
+        clients, start = row["clients"], row["start"]
+        cells.append([row["algorithm"], "started", "", f"{start / MIB:.1f}", "", ""])
+        before = start
+        names = dict.fromkeys(sample["pass"] for sample in row["samples"])
+        for name, rss in zip(names, _pass_ends(row), strict=True):
+            each, change = (rss - start) / clients, (rss - before) / MIB
+            cells.append([row["algorithm"], f"asked {name}", f"{clients:,}", f"{rss / MIB:.1f}", f"{each:.1f}", f"{change:+.1f}"])
+            before = rss
+    return ["algorithm", "after all have", "clients", "resident, MiB", "bytes per client", "change, MiB"], cells
+
+
+def _find(rows: list[dict[str, Any]], who: str, note: str = "") -> dict[str, Any] | None:
+    measured = (row for row in rows if "missing" not in row and row["workers"] == 1)
+    return next((row for row in measured if row["who"] == who and note in {"", row["note"]}), None)
+
+
+def _rate_of(rows: list[dict[str, Any]], who: str) -> float | None:
+    row = _find(rows, who)
+    return float(row["per_second"]) if row else None
+
+
+def _rate(rows: list[dict[str, Any]], note: str) -> float | None:
+    row = _find(rows, "tidegate", note)
+    return float(row["per_second"]) if row else None
+
+
+def _ratio(rows: list[dict[str, Any]], note: str, peer: str) -> float | None:
+    own, other = _rate(rows, note), _rate_of(rows, peer)
+    return own / other if own and other else None
+
+
+def _half_ms(rows: list[dict[str, Any]], note: str) -> float | None:
+    row = _find(rows, "tidegate", note)
+    return float(row["half"]["cuts_us"]["99"]) / 1e3 if row and row["half"] else None
+
+
+def _times(own: float, other: float | None) -> str:
+    if other is None:
+        return ""
+    return f"{own / other:.1f} x" if own > 2 * other else f"{own / other:.0%}"
+
+
+def _who(name: str) -> str:
+    return f"**{name}**" if name == "tidegate" else name
