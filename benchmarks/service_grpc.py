@@ -12,7 +12,7 @@ from service_load import H2load, Request, program
 
 METHOD = "/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit"
 CONNECTIONS, STREAMS = 8, 10
-DOMAIN, KEY, VALUE = b"bench", b"api_key", b"4f1c2d7e-user-42"
+DOMAIN, KEY, VALUE = b"bench", b"user", b"4f1c2d7e-user-42"
 ALLOWED = b"\x08\x01"
 HEADERS = {"content-type": "application/grpc", "te": "trailers"}
 

@@ -15,7 +15,13 @@ CONNECTIONS = 64
 CLIENTS = 1_000
 CHECK, FORWARD_AUTH = "/api/v1/rate-limit/check", "/api/v1/rate-limit/forward-auth"
 JSON = {"Content-Type": "application/json"}
-FORWARDED = {"X-Forwarded-Method": "GET", "X-Forwarded-Uri": "/api/v1/orders?page=2", "X-Forwarded-Host": "api.example.com"}
+FORWARDED = {
+    "X-Forwarded-Method": "GET",
+    "X-Forwarded-Uri": "/api/v1/orders?page=2",
+    "X-Forwarded-Host": "api.example.com",
+    "X-Forwarded-For": "203.0.113.9",
+    "X-API-Key": "4f1c2d7e-client-42",
+}
 COMMAND = f"wrk -t1 -c{CONNECTIONS} -d4s --latency -s bodies.lua http://HOST:PORT{CHECK}"
 
 K6_PER_SECOND = 500
@@ -45,7 +51,7 @@ K6_GRPC = (
 const stub = new grpc.Client();
 export default function () {
   if (__ITER === 0) { stub.connect(settings.address, { plaintext: true, reflect: true }); }
-  const question = { domain: 'bench', descriptors: [{ entries: [{ key: 'api_key', value: client() }] }] };
+  const question = { domain: 'bench', descriptors: [{ entries: [{ key: 'user', value: client() }] }] };
   const answer = stub.invoke('envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit', question);
   check(answer, { allowed: (answer) => answer.status === grpc.StatusOK && answer.message.overallCode === 'OK' });
 }
@@ -97,8 +103,7 @@ def steady(*, quick: bool, folder: Path, advance: Advance) -> dict[str, Any]:
 
 
 def _own_lanes(own: servers.Target, setup: Setup) -> list[Lane]:
-    # No rule of identity: the client is the address that a gateway forwards.
-    request = Request(f"{own.http}{FORWARD_AUTH}", {**FORWARDED, "X-Forwarded-For": "203.0.113.9"})
+    request = Request(f"{own.http}{FORWARD_AUTH}", FORWARDED)
     forward_auth = Lane("tidegate", "forward-auth", "wrk", own, *_loads(request, [], setup), "forward_auth", setup.workers)
     check = _check_lane("tidegate", "check", own, setup)
     check.protocol = "http"

@@ -104,6 +104,8 @@ class Lane:
             # A gRPC error is HTTP 200 to h2load, and a decision without the store is faster: neither is what is measured.
             decided = self._counted() - counted
             assert decided >= measured.calls, f"{self.who}, {self.note}: {measured.calls} answers, but only {decided:.0f} were allowed"
+            unmatched = self.target.metric("ratelimit_unmatched_total")
+            assert unmatched == 0, f"{self.who}, {self.note}: no rule applied to {unmatched:.0f} calls"
             degraded = self.target.metric("ratelimit_degraded_total")
             assert degraded == 0, f"{self.who}, {self.note}: {degraded:.0f} decisions were taken without the store"
 

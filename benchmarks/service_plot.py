@@ -42,7 +42,8 @@ def _named(part: dict[str, Any], where: str) -> list[dict[str, Any]]:
 
 def _name(row: dict[str, Any], where: str) -> str:
     threads = "2 threads" if row["workers"] == 2 else ""
-    return ", ".join(filter(None, (row["who"], row["note"].replace("`", ""), where if row["who"] != "grpcio.aio" else "", threads)))
+    place = "" if row["who"] == "grpcio.aio" else where
+    return f"{row['who']}\n" + ", ".join(filter(None, (row["note"].replace("`", ""), place, threads)))
 
 
 def _rates(axis: Axes, rows: list[dict[str, Any]], title: str) -> None:
@@ -58,21 +59,21 @@ def _rates(axis: Axes, rows: list[dict[str, Any]], title: str) -> None:
 
 
 def _latency(axis: Axes, section: dict[str, Any]) -> None:
-    kinds = (("grpc", "gRPC in memory", 1.0), ("redis", "gRPC on Redis", 5.0), ("http", "HTTP", 1.0))
-    for part, label, _bar in kinds:
+    for part, label in (("grpc", "gRPC in memory"), ("redis", "gRPC on Redis"), ("http", "HTTP")):
         for row in section[part]["rows"]:
             if row["who"] == "tidegate" and row.get("half") and row["workers"] == 1:
                 waits = [row["half"]["cuts_us"][name] / 1e3 for name in CUTS]
                 axis.plot(waits, marker="o", markersize=4, label=f"{label}, {row['note']}")
     for bar, name in ((1.0, "memory"), (5.0, "Redis")):
         axis.axhline(bar, color=BAR, linewidth=1, linestyle="--")
-        axis.text(0, bar * 1.06, f"bar at p99 with {name}: {bar:g} ms", color=BAR, fontsize=8)
+        axis.text(3, bar * 1.06, f"bar at p99, {name}: {bar:g} ms", color=BAR, fontsize=8, ha="right")
     axis.set_xticks(range(len(CUTS)), [f"p{name}" for name in CUTS])
     axis.set_yscale("log")
     axis.set_ylabel("latency, ms (log scale)")
     axis.set_title("One core at half of its highest rate")
     if axis.lines:
-        axis.legend(fontsize=7, loc="lower right")
+        axis.legend(fontsize=7, loc="upper left")
+        axis.set_ylim(top=axis.get_ylim()[1] * 8)  # Room for the legend above the lines.
 
 
 def _memory(axis: Axes, memory: dict[str, Any]) -> None:
@@ -84,7 +85,7 @@ def _memory(axis: Axes, memory: dict[str, Any]) -> None:
         for number in range(len(names)):
             axis.axvline((number + 1) * row["clients"] / 1e6, color=OTHER, linewidth=1, linestyle=":")
     axis.set_ylim(bottom=0)
-    axis.set_xlabel("checks, millions; at each dotted line all clients have asked once more")
+    axis.set_xlabel("checks, millions (dotted: all have asked once more)")
     axis.set_ylabel("resident memory of the service, MiB")
     axis.set_title(f"{memory['rows'][0]['clients']:,} clients")
     axis.legend(fontsize=8, loc="lower right")

@@ -36,15 +36,17 @@ PEERS = Path(__file__).with_name("service_peers.py")
 START_S = 30.0
 # Nobody is to be denied, and no decision is to be taken without the store because the machine was busy.
 SETTINGS = {"budget": "1s", "watch": False}
+# One rule applies to each call: HTTP names a client, descriptors name a user.
 NATIVE = """version: 1
 domain: bench
+identity: [header: x-api-key]
 rules:
   - {name: per_client, per: client, quotas: 100000000/minute}
-  - {name: per_key, per: api_key, quotas: 100000000/minute}
+  - {name: per_user, per: user, quotas: 100000000/minute}
 """
 REFERENCE = """domain: bench
 descriptors:
-  - key: api_key
+  - key: user
     rate_limit: {unit: minute, requests_per_unit: 100000000}
 """
 NGINX = """
