@@ -13,7 +13,7 @@ import sysconfig
 from pathlib import Path
 from typing import Any
 
-import kubernetes_validate
+import kubernetes_validate  # type: ignore[import-untyped]  # it says nothing of its types
 import pytest
 import yaml
 
