@@ -17,6 +17,7 @@ use tidegate_core::decision::Verdict;
 use tidegate_core::descriptors::answer::{Answer, Code, Count, Modes, Status};
 use tidegate_core::descriptors::{Domain, Entry, Unit};
 use tidegate_core::meter::Ask;
+use tidegate_core::quota::UNITS_MAX;
 use tidegate_core::time::Ticks;
 use tidegate_store::store::{Part, Place, StoreError};
 
@@ -106,6 +107,11 @@ impl Engine {
             0 => return Err(UsageError::NoDescriptors),
             1..=DESCRIPTORS_MAX => {}
             count => return Err(UsageError::TooManyDescriptors { count }),
+        }
+        // Wrong whether anything limits it or not.
+        let hits = request.descriptors.iter().filter_map(|ask| ask.hits).chain([request.hits_addend]);
+        if let Some(cost) = hits.max().filter(|&cost| cost > UNITS_MAX) {
+            return Err(UsageError::CostTooLarge { cost });
         }
         let plan = self.plan();
         let rules = plan.rules().ok_or(UsageError::NoRules)?;

@@ -5,7 +5,7 @@ use tidegate_core::descriptors::answer::{Count, CurrentLimit, Status, replaced};
 use tidegate_core::descriptors::lookup::counter_of_entries;
 use tidegate_core::descriptors::{Domain, Found, Limit, Unit};
 use tidegate_core::meter::Meter;
-use tidegate_core::quota::{AlgorithmName, FixedWindowSpan, Quota, QuotaSpec, Shape, UNITS_MAX};
+use tidegate_core::quota::{AlgorithmName, FixedWindowSpan, Quota, QuotaSpec, Shape};
 use tidegate_core::time::{Calendar, Tick, Ticks};
 use tidegate_store::digest::Digest;
 use tidegate_store::store::Part;
@@ -14,7 +14,7 @@ use super::super::{Engine, UsageError};
 use super::{DescriptorAsk, DescriptorsRequest, OwnLimit};
 use crate::plan::{self, Plan, Planned, Rules};
 
-/// Hits above the limit count as well. Limit and debt together stay within [`UNITS_MAX`].
+/// Hits above the limit count as well. Limit and debt together stay within 2^53.
 const MAX_DEBT: u64 = 1 << 52;
 
 /// What a descriptor met.
@@ -149,7 +149,7 @@ pub(super) fn find<'p>(
                 (Source::Tree(found.limit(), quotas), found.counter(ask.entries))
             }
         };
-        let hits = hits(request, ask)?;
+        let hits = hits(request, ask);
         let limited = Limited {
             limit,
             key: engine.digester.digest(&key),
@@ -166,11 +166,8 @@ pub(super) fn find<'p>(
     Ok(matched)
 }
 
-fn hits(request: &DescriptorsRequest<'_>, ask: &DescriptorAsk<'_>) -> Result<u64, UsageError> {
-    match ask.hits.unwrap_or(request.hits_addend.max(1)) {
-        cost if cost > UNITS_MAX => Err(UsageError::CostTooLarge { cost }),
-        hits => Ok(hits),
-    }
+fn hits(request: &DescriptorsRequest<'_>, ask: &DescriptorAsk<'_>) -> u64 {
+    ask.hits.unwrap_or(request.hits_addend.max(1))
 }
 
 fn own_limit(engine: &Engine, domain: &Domain, own: OwnLimit, index: usize) -> Result<Source<'static>, UsageError> {
