@@ -105,6 +105,8 @@ fn wrong_requests_count_nothing() {
     let ask = DescriptorAsk { entries: &[], limit: None, hits: None, is_negative: false };
     assert_eq!(of("", &[ask]), UsageError::EmptyDomain);
     assert_eq!(of("d", &vec![ask; 1_001]), UsageError::TooManyDescriptors { count: 1_001 });
+    let greedy = DescriptorAsk { hits: Some((1 << 53) + 1), ..ask };
+    assert_eq!(of("unknown", &[ask, greedy]), UsageError::CostTooLarge { cost: (1 << 53) + 1 });
     assert_eq!(engine.stats().store.keys, 0);
 }
 
