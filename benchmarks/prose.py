@@ -101,7 +101,7 @@ k6 starts calls at a steady rate, whatever became of the ones before, each for o
 """,
     "Service, memory": """
 Every client asks once through `/api/v1/rate-limit/check/batch`, a thousand per request; then all ask again. *Started* is after twenty such requests, with the Python that supervises the service.
-State of `gcra` has one size. `sliding_window` remembers up to 16 moments per client, so it grows with the first checks of a client and not after.
+State of `gcra` has one size. `sliding_window` remembers up to 16 checks of a client, and takes room for them in steps, the last of them with the ninth. Growth is judged from then on.
 """,
 }
 
