@@ -74,7 +74,7 @@ Tidegate waits for its budget, 5 ms, a few times, then its breaker is open and i
 The server has core 0 and the generator core 1, by affinity as `taskset -c` sets it; with two threads both have both cores, and share them. `grpcio.aio` does not read what it is asked.
 Everybody takes a turn in each of {service_rounds} rounds, and the fastest counts, because other work on the machine can only make one slower; the median stands beside it.
 *CPU* is the processor time of the server per call, user and system: what is left if the generator or the network were the slower part.
-Half load is half of the highest rate, kept by the generator; latency there is from h2load's log of every call, from the moment of sending, without the first second. h2load sends what is due every 10 ms at once, up to 80 calls (64 over HTTP), so most of them wait for the others of their burst: these percentiles are those of bursts.
+Half load is half of the highest rate, kept by the generator; latency there is from h2load's log of every call, from the moment of sending, without the first second. A connection of h2load sends what is due every 10 ms, each at another moment, so part of this latency is the wait for the others of a burst.
 A gRPC error is a success to h2load: the service's own count of allowed calls has to be no less than that of h2load, or the run fails.
 
 ```console
@@ -101,7 +101,7 @@ k6 starts calls at a steady rate, whatever became of the ones before, each for o
 """,
     "Service, memory": """
 Every client asks once through `/api/v1/rate-limit/check/batch`, a thousand per request; then all ask again. *Started* is after twenty such requests, with the Python that supervises the service.
-State of `gcra` has one size. `sliding_window` remembers up to 16 moments per client, so it grows with the first checks of a client and not after.
+State of `gcra` has one size. `sliding_window` remembers up to 16 checks of a client, and takes room for them in steps, the last of them with the ninth. Growth is judged from then on.
 """,
 }
 

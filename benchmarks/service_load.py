@@ -5,6 +5,7 @@ Each answers calls per second, how many calls there were, and percentiles of the
 """
 
 import json
+import math
 import os
 import re
 import shutil
@@ -88,12 +89,16 @@ class H2load:
     def words(self, request: Request, *, rate: float | None = None, body: str = "body") -> list[str]:
         """Return the command, without what says where the log goes."""
         protocol = [f"-m{self.streams}"] if self.streams else ["--h1"]
-        # A client keeps the pace by itself, so the rate is divided among them.
-        pace = [f"--rps={rate / self.connections:.0f}"] if rate else []
+        length = [f"-D{self.seconds:g}"]
+        if rate:
+            # A connection keeps the pace by itself, so the rate is divided among them, and sends what is due every 10 ms. They begin one
+            # after the other within that time, or all of them would send at once.
+            each, step = max(1, round(rate / self.connections)), math.ceil(self.connections / 10)
+            calls = round(each * self.connections * self.seconds)
+            length = [f"-n{calls}", f"--rps={each}", f"-r{step}", "--rate-period=1ms"]
         fields = [word for name, value in request.headers.items() for word in ("-H", f"{name}: {value}")]
         data = ["-d", body] if request.body else []
-        time = f"-D{self.seconds:g}"
-        return ["h2load", "-t1", f"-c{self.connections}", *protocol, time, *pace, *data, *fields, request.url]
+        return ["h2load", "-t1", f"-c{self.connections}", *protocol, *length, *data, *fields, request.url]
 
     def run(self, request: Request, folder: Path, cores: Sequence[int], *, rate: float | None = None) -> Load:
         """

@@ -59,20 +59,20 @@ def promises(section: dict[str, Any]) -> Iterator[Promise]:
     yield "service, HTTP check, one core, against FastAPI with `limits`", _ratio(http, "check", "FastAPI"), "x", 10.0, False
     yield "service, HTTP check, one core, p99 at half load", _half_ms(http, "check"), "ms", 1.0, True
     for row in section["memory"]["rows"]:
-        if row["algorithm"] == "gcra":
-            what = f"service, growth of memory when {row['clients']:,} known clients ask again, `gcra`"
-            yield what, _growth_percent(row), "%", 2.0, True
+        what = f"service, growth of memory when {row['clients']:,} known clients ask again, `{row['algorithm']}`"
+        yield what, _growth_percent(row), "%", 2.0, True
 
 
 def _growth_percent(row: dict[str, Any]) -> float:
-    """Return by how much the service grew after every client was known."""
-    ends = _pass_ends(row)
-    return 100 * (ends[-1] - ends[0]) / ends[0]
+    """Return by how much the service grew after every client was known, and its state had its full size."""
+    ends = _ends(row)
+    full, last = ends[row["full_after"]], ends[max(ends)]
+    return 100 * (last - full) / full
 
 
-def _pass_ends(row: dict[str, Any]) -> list[int]:
-    """Return the resident bytes at the end of each pass over the clients."""
-    return list({sample["pass"]: sample["rss"] for sample in row["samples"]}.values())
+def _ends(row: dict[str, Any]) -> dict[int, int]:
+    """Return the resident bytes by how often all clients have asked."""
+    return {sample["asked"]: sample["rss"] for sample in row["samples"]}
 
 
 def _speed(rows: list[dict[str, Any]], *peers: str) -> tuple[list[str], Rows]:
@@ -126,14 +126,12 @@ def _memory(memory: dict[str, Any]) -> tuple[list[str], Rows]:
     cells = []
     for row in memory["rows"]:
         clients, start = row["clients"], row["start"]
-        cells.append([row["algorithm"], "started", "", f"{start / MIB:.1f}", "", ""])
-        before = start
-        names = dict.fromkeys(sample["pass"] for sample in row["samples"])
-        for name, rss in zip(names, _pass_ends(row), strict=True):
-            each, change = (rss - start) / clients, (rss - before) / MIB
-            cells.append([row["algorithm"], f"asked {name}", f"{clients:,}", f"{rss / MIB:.1f}", f"{each:.1f}", f"{change:+.1f}"])
-            before = rss
-    return ["algorithm", "after all have", "clients", "resident, MiB", "bytes per client", "change, MiB"], cells
+        cells.append([row["algorithm"], "started", "", f"{start / MIB:.1f}", ""])
+        ends = _ends(row)
+        for asked in sorted({1, 2, row["full_after"], max(ends)}):
+            rss = ends[asked]
+            cells.append([row["algorithm"], f"asked {asked} x", f"{clients:,}", f"{rss / MIB:.1f}", f"{(rss - start) / clients:.1f}"])
+    return ["algorithm", "after all have", "clients", "resident, MiB", "bytes per client"], cells
 
 
 def _find(rows: list[dict[str, Any]], who: str, note: str = "") -> dict[str, Any] | None:

@@ -4,10 +4,11 @@ The servers that are loaded: Tidegate, those it is held against, and the store.
 Each is a process of its own on chosen cores, and says how much processor time it has taken.
 """
 
+import signal
 import socket
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -34,6 +35,7 @@ else:
 
 PEERS = Path(__file__).with_name("service_peers.py")
 START_S = 30.0
+END_S = 5.0
 # Nobody is to be denied, and no decision is to be taken without the store because the machine was busy.
 SETTINGS = {"budget": "1s", "watch": False}
 # One rule applies to each call: HTTP names a client, descriptors name a user.
@@ -190,6 +192,10 @@ def _process(words: list[str], port: int, cores: Sequence[int], environment: Map
         assert process.is_running, log.read_text(encoding="utf-8")
         yield process
     finally:
+        # Not killed at once: a worker of nginx outlives a master that cannot tell it to end.
+        process.send(signal.SIGTERM)
+        with suppress(TimeoutError):
+            until(lambda: not process.is_running, END_S, lambda: "it still runs")
         process.kill()
 
 
