@@ -50,6 +50,9 @@ use tls::Certificates;
 /// How often the files of certificates are looked at.
 const CERTIFICATES_EVERY: Duration = Duration::from_secs(1);
 
+/// How long connections have to notice that they were cut.
+const CUT_WITHIN: Duration = Duration::from_secs(1);
+
 /// A service that answers, until it is dropped.
 pub struct Server {
     shared: Arc<Shared>,
@@ -170,6 +173,8 @@ impl Server {
         self.shared.enter(Phase::Cut);
         self.shared.crowd.stop();
         let threads = std::mem::take(&mut *self.threads.lock());
+        // What runs on the store's thread ends by itself.
+        self.shared.crowd.wait_until_gone(CUT_WITHIN);
         for thread in threads {
             // A thread that panicked has been counted and printed already.
             let _ = thread.join();

@@ -51,7 +51,11 @@ impl Protocols {
         let mut http1 = http1::Builder::new();
         // Its own timeout of heads would also end connections that are idle between two requests, and costs a timer for each request.
         // An answer is small: copied behind its head it leaves as one piece, which costs less than two.
-        http1.writev(false).header_read_timeout(None).max_header_size(limits.head_bytes).max_buf_size(limits.head_bytes.max(8_192));
+        http1
+            .writev(false)
+            .header_read_timeout(None)
+            .max_header_size(limits.head_bytes)
+            .max_buf_size(limits.head_bytes.max(8_192));
         let mut http2 = http2::Builder::new(TokioExecutor::new());
         http2
             .max_concurrent_streams(limits.streams)

@@ -103,6 +103,11 @@ impl Crowd {
         self.changed.wait_while_for(&mut is_stopped, is_waiting, limit);
     }
 
+    /// Waits until there is nobody left of a server that has stopped, but no longer than this.
+    pub(super) fn wait_until_gone(&self, limit: Duration) {
+        self.changed.wait_while_for(&mut self.is_stopped.lock(), |_| self.alive.load(Ordering::SeqCst) > 0, limit);
+    }
+
     /// Waits until the server stops, but no longer than this. Returns whether it has.
     pub(super) fn wait_for_stop(&self, limit: Duration) -> bool {
         let mut is_stopped = self.is_stopped.lock();

@@ -1,9 +1,10 @@
 //! A thread that serves its connections.
 
+use std::io;
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 
-use tokio::runtime::{Builder, Runtime};
+use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
 use super::accept::{Acceptor, Arrival};
@@ -12,16 +13,45 @@ use super::listen::Listener;
 use super::{Phase, Shared, StartError, connection};
 use crate::metrics::{ConnectionFailure, Port};
 
+/// Where a worker runs.
+enum Home {
+    /// On a thread of its own.
+    Own(Runtime),
+    /// On the thread that talks to the store: an answer of the store then wakes no other thread.
+    Store(Handle),
+}
+
+impl Home {
+    /// The home of the first worker.
+    fn first(shared: &Shared) -> io::Result<Self> {
+        match shared.app.engine.remote() {
+            Some(remote) => Ok(Self::Store(remote.io().handle().clone())),
+            None => Self::own(),
+        }
+    }
+
+    fn own() -> io::Result<Self> {
+        Builder::new_current_thread().enable_all().build().map(Self::Own)
+    }
+
+    fn handle(&self) -> &Handle {
+        match self {
+            Self::Own(runtime) => runtime.handle(),
+            Self::Store(handle) => handle,
+        }
+    }
+}
+
 /// Starts all workers; the first of them also accepts.
 pub(super) fn start<H: Handler, G: Handler>(
     shared: &Arc<Shared>,
     listeners: Vec<(Port, Listener)>,
 ) -> Result<Vec<JoinHandle<()>>, StartError> {
-    let runtimes = (0..shared.crowd.workers()).map(|_| Builder::new_current_thread().enable_all().build());
-    let runtimes = runtimes.collect::<Result<Vec<_>, _>>().map_err(StartError::System)?;
-    let (workers, arrivals): (Vec<_>, Vec<_>) = runtimes.iter().map(|_| unbounded_channel()).unzip();
+    let homes = (0..shared.crowd.workers()).map(|number| if number == 0 { Home::first(shared) } else { Home::own() });
+    let homes = homes.collect::<io::Result<Vec<_>>>().map_err(StartError::System)?;
+    let (workers, arrivals): (Vec<_>, Vec<_>) = homes.iter().map(|_| unbounded_channel()).unzip();
     let workers: Arc<[_]> = workers.into();
-    if let Some(first) = runtimes.first() {
+    if let Some(first) = homes.first().map(Home::handle) {
         let _inside = first.enter();
         for (port, listener) in listeners {
             let listener = listener.accepting().map_err(StartError::System)?;
@@ -33,10 +63,17 @@ pub(super) fn start<H: Handler, G: Handler>(
         }
     }
     let mut threads = Vec::new();
-    for (number, (runtime, arrivals)) in runtimes.into_iter().zip(arrivals).enumerate() {
-        let shared_here = Arc::clone(shared);
-        let run = move || serve::<H, G>(runtime, arrivals, &shared_here);
-        match thread::Builder::new().name(format!("tidegate-{number}")).spawn(run) {
+    for (number, (home, arrivals)) in homes.into_iter().zip(arrivals).enumerate() {
+        let serving = serve::<H, G>(arrivals, Arc::clone(shared));
+        let runtime = match home {
+            Home::Own(runtime) => runtime,
+            Home::Store(handle) => {
+                handle.spawn(serving);
+                continue;
+            }
+        };
+        // With the runtime all its connections are dropped.
+        match thread::Builder::new().name(format!("tidegate-{number}")).spawn(move || runtime.block_on(serving)) {
             Ok(thread) => threads.push(thread),
             Err(why) => {
                 shared.enter(Phase::Cut);
@@ -47,19 +84,15 @@ pub(super) fn start<H: Handler, G: Handler>(
     Ok(threads)
 }
 
-fn serve<H: Handler, G: Handler>(runtime: Runtime, mut arrivals: UnboundedReceiver<Arrival>, shared: &Shared) {
+async fn serve<H: Handler, G: Handler>(mut arrivals: UnboundedReceiver<Arrival>, shared: Arc<Shared>) {
     let mut phase = shared.phase.subscribe();
-    runtime.block_on(async {
-        loop {
-            tokio::select! {
-                biased;
-                _ = phase.wait_for(|phase| *phase == Phase::Cut) => break,
-                Some(arrival) = arrivals.recv() => begin::<H, G>(arrival),
-            }
+    loop {
+        tokio::select! {
+            biased;
+            _ = phase.wait_for(|phase| *phase == Phase::Cut) => break,
+            Some(arrival) = arrivals.recv() => begin::<H, G>(arrival),
         }
-    });
-    // Drops all connections.
-    drop(runtime);
+    }
 }
 
 fn begin<H: Handler, G: Handler>(Arrival { socket, peer, place }: Arrival) {

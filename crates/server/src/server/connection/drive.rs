@@ -19,10 +19,10 @@ use hyper_util::rt::{TokioExecutor, TokioIo};
 use tokio::time::{Instant, Sleep, sleep};
 
 use crate::metrics::ConnectionFailure;
-use crate::server::Phase;
 use crate::server::activity::{Activity, Counted};
 use crate::server::crowd::Place;
 use crate::server::stream::Io;
+use crate::server::{Phase, Shared};
 use crate::settings::Limits;
 
 /// How long requests that are on their way when a server closes have to arrive on an idle connection of HTTP/1, which has no other way to tell its
@@ -110,15 +110,18 @@ struct Drive<'a> {
 pub(super) async fn drive(connection: &mut impl Connection, activity: &Activity, place: &Place) -> End {
     let mut drive = Drive::new(activity, place);
     let mut timer = pin!(sleep(drive.until_look()));
-    let mut phase = place.shared().phase.subscribe();
-    let mut closing = pin!(phase.wait_for(|phase| *phase >= Phase::Closing));
+    let mut next_phase = pin!(reached(place.shared(), Phase::Closing));
     poll_fn(|context| {
         loop {
             if let Poll::Ready(ended) = Pin::new(&mut *connection).poll(context) {
                 return Poll::Ready(ended.map_or_else(|error| End::Broken(failure(&error)), |()| End::Finished));
             }
-            if !drive.is_closing && closing.as_mut().poll(context).is_ready() {
+            if next_phase.as_mut().poll(context).is_ready() {
+                if drive.is_closing {
+                    return Poll::Ready(End::Finished);
+                }
                 drive.is_closing = true;
+                next_phase.set(reached(place.shared(), Phase::Cut));
                 drive.close(connection, timer.as_mut());
                 continue;
             }
@@ -209,6 +212,12 @@ impl<'a> Drive<'a> {
         }
         self.set(State::Looking, timer, self.until_look());
     }
+}
+
+/// Waits until the server is in a phase, or in a later one.
+async fn reached(shared: &Shared, wanted: Phase) {
+    // The sender lives in what is shared.
+    let _ = shared.phase.subscribe().wait_for(|phase| *phase >= wanted).await;
 }
 
 /// What ended a connection, as far as it can be told.
