@@ -3,7 +3,7 @@
 # ruff: noqa: E501 - Markdown has one sentence per line
 
 INTRODUCTION = """
-What Tidegate does beside the limiters of PyPI, in memory and on a shared store, and as a service beside other servers, measured in one run on one machine.
+What Tidegate does beside the limiters of PyPI, in memory and on a shared store, and as a service beside other servers, each subject measured in one run, all of them on one machine.
 Absolute numbers belong to that machine; the ratios are what carries over.
 This page is written by `make bench`; do not edit it.
 """

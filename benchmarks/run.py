@@ -4,6 +4,7 @@ Measures Tidegate against its peers in one run and writes the result page.
     python benchmarks/run.py             everything, about 25 minutes; writes README.md, results.json and pictures beside this file
     python benchmarks/run.py --quick     a smoke test, a few minutes; writes nothing
     python benchmarks/run.py --render    draws the page again from results.json
+    python benchmarks/run.py --only redis --update    measures one subject again, and keeps what results.json has of the others
 """
 
 import argparse
@@ -54,11 +55,13 @@ def main() -> None:
     """Runs the benchmarks; the exit code is 0 even when a bar is missed."""
     options = _options()
     console = Console() if sys.stdout.isatty() else Console(width=140)
-    results = _read_json(HERE / "results.json") if options.render else _measure(options, console)
+    before = _read_json(HERE / "results.json") if options.render or options.update else {}
+    results = before if options.render else before | _measure(options, console)
     _show(results, console)
     if options.json:
         _write_json(results, options.json)
-    folder = options.output or (HERE if not options.quick and not options.only else None)
+    is_whole = not options.only or options.update
+    folder = options.output or (HERE if is_whole and not options.quick else None)
     if folder:
         folder.mkdir(parents=True, exist_ok=True)
         _write_json(results, folder / "results.json")
@@ -73,6 +76,7 @@ def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="smoke test: few rounds and keys")
     parser.add_argument("--only", action="append", choices=SUBJECTS, help="only this subject (repeatable); no page is written")
+    parser.add_argument("--update", action="store_true", help="with --only: write the page, with the other subjects as they were")
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write the results here")
     parser.add_argument("--output", type=Path, metavar="FOLDER", help="write page, plot and results into this folder")
     parser.add_argument("--render", action="store_true", help="measure nothing, draw results.json again")
