@@ -4,6 +4,7 @@ The command `tidegate top` against a real service.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import pty
@@ -163,20 +164,34 @@ def test_something_else_is_not_taken_for_a_service(cli: Run) -> None:
 def test_a_terminal_shows_it_live_until_ctrl_c(busy: Service, eventually: Eventually) -> None:
     """A second picture follows the first, and the end is in peace."""
     master, slave = pty.openpty()
-    words = [sys.executable, "-m", "tidegate", "top", "--url", url(busy), "--interval", "100ms"]
+    # A shell without job control lets its background jobs ignore Ctrl-C, and this test may be one.
+    heed = (
+        "import runpy, signal; signal.signal(signal.SIGINT, signal.default_int_handler); runpy.run_module('tidegate', run_name='__main__')"
+    )
+    words = [sys.executable, "-c", heed, "top", "--url", url(busy), "--interval", "100ms"]
     environment = {**os.environ, "TERM": "xterm", "COLUMNS": "120", "LINES": "40"}
     with subprocess.Popen(words, stdin=slave, stdout=slave, stderr=slave, env=environment, start_new_session=True) as process:
         os.close(slave)
         seen = bytearray()
 
+        def read() -> None:
+            # Also to the end: who writes to a terminal that nobody reads waits for ever.
+            with contextlib.suppress(OSError):
+                if select.select([master], [], [], 0.05)[0]:
+                    seen.extend(os.read(master, 65536))
+
         def has_two_pictures() -> bool:
-            if select.select([master], [], [], 0.05)[0]:
-                seen.extend(os.read(master, 65536))
+            read()
             return seen.count(b"Tidegate at") >= 2 and b"client=some" in seen
+
+        def has_ended() -> bool:
+            read()
+            return process.poll() is not None
 
         eventually(has_two_pictures, within=20)
         process.send_signal(signal.SIGINT)
-        assert 0 == process.wait(10)
+        eventually(has_ended)
+        assert 0 == process.returncode
     os.close(master)
 
 
