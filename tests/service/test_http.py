@@ -192,3 +192,28 @@ def test_a_store_that_is_away_is_told(eventually: Eventually) -> None:
         assert (checked["allowed"], checked["degraded"]) == (False, True)
         assert (forwarded.status, forwarded.headers["x-ratelimit-decision"]) == (429, "error")
         assert ask(url, "POST", "/json", request).status == 503
+
+
+def test_callers_who_go_away_say_nothing_about_the_store(eventually: Eventually) -> None:
+    """
+    Many of them leave while a slow store works on their requests. It answers them all the same, and is asked again.
+    """
+    rules = "version: 1\nrules: [{name: everybody, per: global, quotas: 1000/minute}]\n"
+    body = b"{}"
+    request = b"POST %s HTTP/1.1\r\nhost: x\r\ncontent-length: %d\r\n\r\n%s" % (CHECK.encode(), len(body), body)
+    with Single() as server, here(rules, {"store": server.url(), "budget": "30s", "workers": 1}) as service:
+        url = f"http://{service.addresses['http']}"
+        assert ask(url, "POST", CHECK, {}).json["remaining"] == 999
+        server.node.freeze()
+        callers = [connect(service.addresses["http"]) for _ in range(100)]
+        for caller in callers:
+            caller.sendall(request)
+        eventually(lambda: 'ratelimit_connections{port="http"} 10' in ask(url, "GET", "/metrics").body.decode())
+        for caller in callers:
+            caller.close()
+        eventually(lambda: 'ratelimit_connections{port="http"} 1\n' in ask(url, "GET", "/metrics").body.decode())
+        server.node.thaw()
+
+        eventually(lambda: ask(url, "POST", "/api/v1/rate-limit/peek", {}).json["remaining"] == 899)
+        assert ask(url, "POST", CHECK, {}).json["degraded"] is False
+        assert ask(url, "GET", "/readyz").json["status"] == "ready"

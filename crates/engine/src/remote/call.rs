@@ -208,6 +208,12 @@ impl Parts {
         self.take_in(call, reply);
     }
 
+    /// The store did not answer a call in time.
+    fn is_late(&self, call: &Call) {
+        call.watch.tell(monotonic_ns(), Err(&StoreError::Timeout));
+        self.store.topology().suspect();
+    }
+
     /// Takes in an answer whose caller was told that there is none.
     fn take_in_late(&self, call: &Call, reply: &Result<Reply, StoreError>) {
         self.late.fetch_add(1, Ordering::Relaxed);
@@ -249,11 +255,11 @@ impl Ready {
         let handle = parts.store.io().handle().clone();
         // What waits on the way, for a slot that moves perhaps, waits by the timers of the store's thread.
         let _context = handle.enter();
-        let mut asked = Asked { parts, call: Some((call, answer)) };
+        let mut asked = Asked { parts, call: Some((call, answer)), budget };
         let Some((_, answer)) = &mut asked.call else { return Err(StoreError::Timeout) };
         match wait_for(answer.as_mut(), budget) {
             Some(reply) => asked.take_in(reply),
-            None => Err(StoreError::Timeout),
+            None => asked.give_up(),
         }
     }
 
@@ -275,11 +281,11 @@ impl Ready {
     /// The same for every kind of answer.
     pub(crate) async fn reply(self) -> Result<Reply, StoreError> {
         let Self { parts, call, answer, budget } = self;
-        let mut asked = Asked { parts, call: Some((call, answer)) };
+        let mut asked = Asked { parts, call: Some((call, answer)), budget };
         let Some((_, answer)) = &mut asked.call else { return Err(StoreError::Timeout) };
         match timeout(before(budget), answer).await {
             Ok(reply) => asked.take_in(reply),
-            Err(_) => Err(StoreError::Timeout),
+            Err(_) => asked.give_up(),
         }
     }
 
@@ -292,8 +298,7 @@ impl Ready {
                 call.watch.tell(monotonic_ns(), reply.as_ref().map(drop));
                 return deliver(reply.and_then(verdict));
             }
-            call.watch.tell(monotonic_ns(), Err(&StoreError::Timeout));
-            parts.store.topology().suspect();
+            parts.is_late(&call);
             deliver(Err(StoreError::Timeout));
             let reply = answer.await;
             parts.take_in_late(&call, &reply);
@@ -305,6 +310,7 @@ impl Ready {
 struct Asked {
     parts: Arc<Parts>,
     call: Option<(Call, Answer)>,
+    budget: Duration,
 }
 
 impl Asked {
@@ -316,15 +322,29 @@ impl Asked {
         }
         reply
     }
+
+    /// The budget is over.
+    fn give_up(self) -> Result<Reply, StoreError> {
+        if let Some((call, _)) = &self.call {
+            self.parts.is_late(call);
+        }
+        Err(StoreError::Timeout)
+    }
 }
 
 impl Drop for Asked {
     fn drop(&mut self) {
-        let Some((call, answer)) = self.call.take() else { return };
-        call.watch.tell(monotonic_ns(), Err(&StoreError::Timeout));
-        self.parts.store.topology().suspect();
-        let parts = Arc::clone(&self.parts);
+        let Some((call, mut answer)) = self.call.take() else { return };
+        let (parts, budget) = (Arc::clone(&self.parts), self.budget);
         self.parts.store.io().run(Box::pin(async move {
+            if !call.watch.is_told.load(Ordering::SeqCst) {
+                // Who asked went away, which says nothing about the store: that has its time all the same.
+                if let Ok(reply) = timeout(before(budget), &mut answer).await {
+                    parts.take_in(&call, &reply);
+                    return call.watch.tell(monotonic_ns(), reply.as_ref().map(drop));
+                }
+                parts.is_late(&call);
+            }
             let reply = answer.await;
             parts.take_in_late(&call, &reply);
         }));
