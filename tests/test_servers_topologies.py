@@ -47,8 +47,7 @@ def test_a_replica_becomes_the_primary(eventually: Eventually) -> None:
         assert servers.url().endswith("/mymaster?sentinel_username=limiter&sentinel_password=guard")
 
         old.restart()
-        # Sentinels look at what a returned server says of itself every ten seconds, and believe it only after some more.
-        eventually(lambda: "role:slave" in old.ask("INFO", "replication"), within=60)
+        servers.wait_for_replica(old)
         for connection in client.sentinels:
             connection.close()
 

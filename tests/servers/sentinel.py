@@ -208,6 +208,14 @@ class Sentinel:
         until(is_over, within, lambda: f"a new primary.\n{self.sentinels[0].log()}")
         return self.primary()
 
+    def wait_for_replica(self, old: Node, within: float = 60.0) -> None:
+        """
+        Waits until a primary of former days, started again, follows the present one.
+
+        Sentinels look at what it says of itself every ten seconds, believe it only after some more, and then cut all its connections.
+        """
+        until(lambda: "role:slave" in old.ask("INFO", "replication"), within, lambda: f"a replica.\n{old.log()}")
+
     def stop(self) -> None:
         """
         Ends all of them for good.
