@@ -117,7 +117,8 @@ impl Scripts {
             let number = (index + 1).to_string();
             let read = if is_single { "key = KEYS[1]\nraw = call('GET', key)" } else { "raw = values[INDEX]" };
             let allowed = if Mutant::ChargesTierByTier.is_active() { "s.wait == 0" } else { "is_allowed" };
-            let part = |name| blocks::block("plain", name).replace("READ", read).replace("ALLOWED", allowed).replace("INDEX", &number);
+            let part =
+                |name| blocks::block("plain", name).replace("READ", read).replace("ALLOWED", allowed).replace("INDEX", &number);
             let (look, charge) = (filled(kind, &part("look")), filled(kind, &part("charge")));
             let reply = format!(", s.wait, {}", blocks::of_kind(kind, "fields").trim_end());
             let functions = blocks::of_kind(kind, "functions");
@@ -147,11 +148,8 @@ impl Scripts {
         let act = scoped(&blocks::of_kind(kind, act));
         let body = blocks::block("act", "script").replace("STATE\n", &state).replace("ACT\n", &act);
         let body = filled(kind, &body);
-        let body = if functions.is_empty() {
-            blocks::locals(&body, "s") + &blocks::as_locals(&body, "s")
-        } else {
-            functions + &body
-        };
+        let body =
+            if functions.is_empty() { blocks::locals(&body, "s") + &blocks::as_locals(&body, "s") } else { functions + &body };
         self.script(&body)
     }
 
