@@ -7,3 +7,4 @@ mod forward_auth;
 mod json;
 mod pages;
 mod problems;
+mod slots;
