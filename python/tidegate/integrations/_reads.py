@@ -1,0 +1,69 @@
+"""
+What the rules want to know of a request, so that nothing else is copied.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tidegate.rules import Rule, RuleSet
+    from tidegate.rules.model import Source
+
+
+@dataclass(frozen=True, slots=True)
+class Reads:
+    """
+    The parts of a request that are looked at.
+
+    Args:
+        headers: Names of headers, in lower case; `None` for all of them.
+        query: Names of parameters; `None` for all of them.
+        has_identity: Whether the rules themselves say who the client is. Otherwise somebody has to tell them.
+    """
+
+    headers: frozenset[str] | None
+    query: frozenset[str] | None
+    has_identity: bool
+
+    @classmethod
+    def of(cls, rule_set: RuleSet) -> Reads:
+        """
+        What the rules of a set read.
+
+        Args:
+            rule_set: The rules.
+
+        Returns:
+            The names.
+        """
+        names = {name for rule in rule_set.rules for name in _names(rule)}
+        headers = {name.removeprefix("header:").lower() for name in names if name.startswith("header:")}
+        for source in rule_set.identity:
+            headers.update(_headers(source))
+        if rule_set.ir.get("jwt") is not None:
+            headers.add(rule_set.ir["jwt"]["header"].lower())
+        query = frozenset(name.removeprefix("query:") for name in names if name.startswith("query:"))
+        return cls(frozenset(headers), query, bool(rule_set.identity))
+
+
+EVERYTHING = Reads(None, None, has_identity=True)
+"""For rules that are elsewhere."""
+
+
+def _names(rule: Rule) -> Iterator[str]:
+    yield from rule.per
+    for condition in rule.match:
+        yield condition.attribute
+    if rule.cost.attribute is not None:
+        yield rule.cost.attribute
+
+
+def _headers(source: Source) -> Iterator[str]:
+    if source.kind == "header":
+        yield source.name.lower()
+    elif source.kind == "ip" and source.trusted_proxies:
+        yield "x-forwarded-for"
