@@ -37,9 +37,17 @@ class Exchange:
         return None if last is None else last[1]
 
     @property
+    def is_denied(self) -> bool:
+        """Whether a guard denied it."""
+        return self._denied is not None
+
+    @property
     def has_slots(self) -> bool:
         """Whether it holds something that has to be given back."""
-        return any(decision.lease is not None for _, decision in self._taken)
+        for _, decision in self._taken:  # noqa: SIM110  # twice as fast as `any`, on the way of every request
+            if decision.lease is not None:
+                return True
+        return False
 
     def ask(self, guard: Guard, attributes: dict[str, Any], request: Any) -> Decision:  # noqa: ANN401  # any framework's
         """

@@ -107,7 +107,7 @@ def serve(app: WSGIApplication, environ: WSGIEnvironment, start_response: StartR
     """
 
     def start(status: str, headers: list[tuple[str, str]], exc_info: Any = None, /) -> Callable[[bytes], object]:  # noqa: ANN401  # as WSGI has it
-        return start_response(status, [*headers, *exchange.fields()], exc_info)
+        return start_response(status, [*headers, *_fields(exchange, headers)], exc_info)
 
     try:
         body = app(environ, start)
@@ -115,6 +115,14 @@ def serve(app: WSGIApplication, environ: WSGIEnvironment, start_response: StartR
         exchange.end()
         raise
     return _held(body, environ, exchange) if exchange.has_slots else body
+
+
+def _fields(exchange: Exchange, headers: list[tuple[str, str]]) -> list[tuple[str, str]]:
+    fields = exchange.fields()
+    # Lists may be spread over several fields. But who answers a denial may say itself when to come back, and that is said once.
+    if exchange.is_denied and any(name.lower() == "retry-after" for name, _ in headers):
+        return [field for field in fields if field[0] != "Retry-After"]
+    return fields
 
 
 class _Held:
