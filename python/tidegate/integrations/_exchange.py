@@ -4,6 +4,7 @@ What one request took on its way to its answer, and when it is given back.
 
 from __future__ import annotations
 
+import math
 import threading
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
@@ -12,8 +13,8 @@ if TYPE_CHECKING:
     from tidegate import Decision
     from tidegate.integrations._guard import Guard
 
-# Fields whose values are lists: what several guards say stands in one of them. Of any other the last word counts.
-_LISTS = ("RateLimit-Policy", "RateLimit")
+LISTS = ("RateLimit-Policy", "RateLimit")
+"""Fields whose values are lists, so that what several guards say can stand in one of them. Of any other the last word counts."""
 
 
 class Exchange:
@@ -63,10 +64,7 @@ class Exchange:
         """
         guard.identify_request(attributes, request)
         decision = guard.check(attributes, guard.cost_of(request))
-        if decision.allowed:
-            self._taken.append((guard, decision))
-            return decision
-        for other, taken in self._deny(guard, decision):
+        for other, taken in self._note(guard, decision):
             other.refund(taken)
         return decision
 
@@ -76,10 +74,7 @@ class Exchange:
         """
         await guard.identify_request_async(attributes, request)
         decision = await guard.check_async(attributes, await guard.cost_of_async(request))
-        if decision.allowed:
-            self._taken.append((guard, decision))
-            return decision
-        for other, taken in self._deny(guard, decision):
+        for other, taken in self._note(guard, decision):
             await other.refund_async(taken)
         return decision
 
@@ -99,7 +94,7 @@ class Exchange:
         found: dict[str, str] = {}
         for guard, decision in self._taken:
             for name, value in guard.fields(decision):
-                found[name] = f"{found[name]}, {value}" if name in found and name in _LISTS else value
+                found[name] = f"{found[name]}, {value}" if name in found and name in LISTS else value
         return list(found.items())
 
     def end(self) -> None:
@@ -126,14 +121,26 @@ class Exchange:
         with suppress(Exception):
             threading.Thread(target=_release, args=(self._taken,), name="tidegate-release", daemon=True).start()
 
-    def _deny(self, guard: Guard, decision: Decision) -> list[tuple[Guard, Decision]]:
+    def _note(self, guard: Guard, decision: Decision) -> list[tuple[Guard, Decision]] | tuple[()]:
         """
-        Notes a denial, and answers what has to go back.
+        Keeps a decision, and answers what has to go back.
         """
-        taken, self._taken, self._denied = self._taken, [], (guard, decision)
+        if decision.allowed:
+            if self._denied is not None:
+                return [(guard, decision)]
+            self._taken.append((guard, decision))
+            return ()
+        # Who was denied twice has to wait for both.
+        if self._denied is None or _wait(decision) >= _wait(self._denied[1]):
+            self._denied = (guard, decision)
+        taken, self._taken = self._taken, []
         return taken
 
 
 def _release(taken: list[tuple[Guard, Decision]]) -> None:
     for guard, decision in taken:
         guard.release(decision)
+
+
+def _wait(denial: Decision) -> float:
+    return math.inf if denial.retry_after_ns is None else denial.retry_after_ns

@@ -114,6 +114,13 @@ class RouteGuards:
                 self._by_content[content] = self._by_limit[limit] = guard
         return guard
 
+    def close(self) -> None:
+        """
+        Ends the limiters of all of them.
+        """
+        for guard in tuple(self._by_content.values()):
+            guard.close()
+
     def _make(self, limit: RouteLimit) -> Guard:
         if self._is_elsewhere and "store" not in self._options:
             raise ConfigError(
