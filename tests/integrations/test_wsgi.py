@@ -8,7 +8,6 @@ import json
 import logging
 from typing import TYPE_CHECKING, Any
 
-import http_sf
 import pytest
 
 from tidegate import Limiter
@@ -20,7 +19,7 @@ if TYPE_CHECKING:
     from pathlib import Path
     from wsgiref.types import StartResponse, WSGIEnvironment
 
-    from tests.integrations.wsgi_serving import Answer, Threaded
+    from tests.integrations.wsgi_serving import Threaded
     from tidegate.testing import ManualClock
 else:
     from wsgi_serving import Threaded
@@ -60,26 +59,6 @@ def application() -> Application:
     return Application()
 
 
-def policies(answer: Answer) -> dict[str, dict[str, Any]]:
-    """
-    The policies of a response, read by a library for structured fields.
-    """
-    return _items(answer.field("RateLimit-Policy"))
-
-
-def left(answer: Answer) -> dict[str, dict[str, Any]]:
-    """
-    What a response says is left.
-    """
-    return _items(answer.field("RateLimit"))
-
-
-def _items(field: str | None) -> dict[str, dict[str, Any]]:
-    assert field is not None
-    found = http_sf.parse(field.encode(), tltype="list")
-    return {str(name): dict(parameters) for name, parameters in found}
-
-
 def test_every_response_tells_what_is_left(application: Application, clock: ManualClock) -> None:
     """
     Fields that a library for structured fields understands, beside those of the application.
@@ -88,8 +67,8 @@ def test_every_response_tells_what_is_left(application: Application, clock: Manu
         answers = [site.ask() for _ in range(4)]
 
     assert [200, 200, 200, 429] == [answer.status for answer in answers]
-    assert [2, 1, 0, 0] == [left(answer)["limit"]["r"] for answer in answers]
-    assert all(policies(answer) == {"limit": {"q": 3, "w": 60}} for answer in answers)
+    assert [2, 1, 0, 0] == [answer.left["limit"]["r"] for answer in answers]
+    assert all(answer.policies == {"limit": {"q": 3, "w": 60}} for answer in answers)
     assert ["1", "1", "1", None] == [answer.field("X-Own") for answer in answers]
     assert [None, None, None, "60"] == [answer.field("Retry-After") for answer in answers]
     assert 3 == len(application.paths)
@@ -153,7 +132,7 @@ def test_an_own_application_answers_denials(application: Application) -> None:
         answer = site.ask()
 
     assert (503, b"1", "7") == (answer.status, answer.body, answer.field("Retry-After"))
-    assert 0 == left(answer)["limit"]["r"]
+    assert 0 == answer.left["limit"]["r"]
 
 
 def test_an_application_finds_its_decision() -> None:
@@ -278,7 +257,7 @@ def test_two_limits_both_count_and_both_tell(application: Application) -> None:
         answers = [site.ask() for _ in range(3)]
 
     assert [200, 200, 429] == [answer.status for answer in answers]
-    assert {"inner": {"q": 2, "w": 60}, "outer": {"q": 10, "w": 60}} == policies(answers[0])
+    assert {"inner": {"q": 2, "w": 60}, "outer": {"q": 10, "w": 60}} == answers[0].policies
 
 
 def test_fields_can_be_switched_off(application: Application) -> None:
@@ -298,7 +277,7 @@ def test_a_cost_can_be_asked_of_the_request(application: Application) -> None:
     """
     costs = iter([3, "many", 7, 1])
     with Threaded(RateLimit(application, "10/minute", cost=lambda _: next(costs))) as site:
-        assert [7, 6, 6, 5] == [left(site.ask())["limit"]["r"] for _ in range(4)]
+        assert [7, 6, 6, 5] == [site.ask().left["limit"]["r"] for _ in range(4)]
 
 
 def test_a_limiter_that_exists_can_decide(application: Application, tmp_path: Path) -> None:
@@ -315,7 +294,9 @@ def test_a_limiter_that_exists_can_decide(application: Application, tmp_path: Pa
         assert not limiter.closed
 
 
-@pytest.mark.parametrize("arguments", [{}, {"quotas": "1/minute", "rules": "rules.yaml"}, {"quotas": "often"}, {"quotas": "1/minute", "key": "x"}])
+@pytest.mark.parametrize(
+    "arguments", [{}, {"quotas": "1/minute", "rules": "rules.yaml"}, {"quotas": "often"}, {"quotas": "1/minute", "key": "x"}]
+)
 def test_wrong_arguments_are_refused(application: Application, arguments: dict[str, Any]) -> None:
     """
     When the application is made, and not at its first request.
@@ -329,7 +310,7 @@ def test_a_leaky_bucket_delays_the_start(application: Application, clock: Manual
     The second request starts when its turn has come: the clock that stands still is moved by as much.
     """
     before = clock.time()
-    with Threaded(RateLimit(application, {"limit": 1, "period": "1s", "algorithm": "leaky_bucket", "burst": 3}, clock=clock)) as site:
+    with Threaded(RateLimit(application, "1/second queue 10s", clock=clock)) as site:
         assert [200, 200, 200] == site.statuses(3)
 
     assert 2.0 == pytest.approx(clock.time() - before)

@@ -6,12 +6,14 @@ from __future__ import annotations
 
 import gc
 import io
+import sys
 import threading
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from wsgiref.util import FileWrapper, setup_testing_defaults
 
 import pytest
 
+from tidegate import RuleLimiter
 from tidegate.integrations.wsgi import RateLimit
 
 if TYPE_CHECKING:
@@ -50,10 +52,12 @@ def free(limited: RateLimit) -> int | None:
     """
     How many slots a client of this machine could take now.
     """
-    return limited.guard.limiter.peek({"ip": "127.0.0.1"}).remaining  # type: ignore[attr-defined]  # a limiter by rules
+    limiter = limited.guard.limiter
+    assert isinstance(limiter, RuleLimiter)
+    return limiter.peek({"ip": "127.0.0.1"}).remaining
 
 
-def call(application: WSGIApplication, **variables: Any) -> Iterable[bytes]:
+def call(application: WSGIApplication, **variables: object) -> Iterable[bytes]:
     """
     What an application returns to a server that has not done anything with it yet.
     """
@@ -171,9 +175,9 @@ def test_an_error_page_after_the_head_has_the_fields(limit: Limit) -> None:
     def application(environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
         start_response("200 OK", [])
         try:
-            raise LookupError
-        except LookupError as error:
-            start_response("500 Oops", [], (type(error), error, error.__traceback__))
+            environ["no such thing"]
+        except LookupError:
+            start_response("500 Oops", [], sys.exc_info())
         return [b"oops"]
 
     with Threaded(limit(application)) as site:

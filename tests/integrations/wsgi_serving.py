@@ -20,8 +20,10 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from socketserver import ThreadingMixIn
-from typing import TYPE_CHECKING, Any, Self
+from typing import IO, TYPE_CHECKING, Any, Self, cast
 from wsgiref.simple_server import ServerHandler, WSGIRequestHandler, WSGIServer
+
+import http_sf
 
 import tidegate
 
@@ -59,6 +61,26 @@ class Answer:
         """
         found = self.headers.get_all(name)
         return None if found is None else ", ".join(found)
+
+    @property
+    def policies(self) -> dict[str, dict[str, Any]]:
+        """
+        The policies that it tells, by name, read by a library for structured fields.
+        """
+        return self._items("RateLimit-Policy")
+
+    @property
+    def left(self) -> dict[str, dict[str, Any]]:
+        """
+        What it says is left, by name.
+        """
+        return self._items("RateLimit")
+
+    def _items(self, name: str) -> dict[str, dict[str, Any]]:
+        field = self.field(name)
+        assert field is not None, name
+        found: Any = http_sf.parse(field.encode(), tltype="list")
+        return {str(item): dict(parameters) for item, parameters in found}
 
 
 class Site:
@@ -115,12 +137,14 @@ class Threaded(Site):
                 self.raw_requestline = self.rfile.readline(65537)
                 if not self.raw_requestline or not self.parse_request():
                     return
-                handler = _Response(self.rfile, self.wfile, sys.stderr, self.get_environ(), multithread=True)
+                handler = _Response(
+                    cast("IO[bytes]", self.rfile), cast("IO[bytes]", self.wfile), sys.stderr, self.get_environ(), multithread=True
+                )
                 handler.request_handler = self  # type: ignore[attr-defined]  # as the standard library does it
                 handler.failures = site.failures
                 handler.run(application)
 
-            def log_message(self, *_: Any) -> None:
+            def log_message(self, *_: object) -> None:
                 """
                 Says nothing.
                 """
@@ -151,7 +175,7 @@ class _Server(ThreadingMixIn, WSGIServer):
 class _Response(ServerHandler):
     failures: list[str]
 
-    def log_exception(self, exc_info: Any) -> None:
+    def log_exception(self, exc_info: Any) -> None:  # noqa: ANN401  # as the standard library has it
         """
         Remembers the kind of an error instead of printing it.
         """

@@ -6,10 +6,9 @@ from __future__ import annotations
 
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
-from urllib.parse import parse_qsl
 
 from tidegate.integrations._address import peer_address
-from tidegate.integrations._asgi_request import escaped_path
+from tidegate.integrations._target import escaped_path, parameters_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -47,7 +46,7 @@ def attributes_of(environ: Mapping[str, Any], path: str, reads: Reads) -> dict[s
     elif reads.headers:
         attributes["headers"] = {name: environ.get(_variable(name)) for name in reads.headers}
     if reads.query is None or reads.query:
-        attributes["query"] = _parameters(environ.get("QUERY_STRING", ""), reads.query)
+        attributes["query"] = parameters_of(environ.get("QUERY_STRING", ""), reads.query)
     return attributes
 
 
@@ -82,11 +81,3 @@ def _all_headers(environ: Mapping[str, Any]) -> dict[str, str]:
         if len(found) == _NAMES_MAX:
             break
     return found
-
-
-def _parameters(query: str, names: frozenset[str] | None) -> dict[str, str]:
-    # The last of several of one name counts, as in the service.
-    pairs = parse_qsl(query, keep_blank_values=True, encoding="utf-8", errors="replace")
-    if names is not None:
-        return {name: value for name, value in pairs if name in names}
-    return dict(pairs[:_NAMES_MAX])

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import threading
 from dataclasses import dataclass
+from itertools import count
 from typing import TYPE_CHECKING, Any, TypedDict
 
 from tidegate._options import StoreOptions
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
     from tidegate.integrations._functions import Cost, Key
     from tidegate.quota import Quotas
 
+_MEMORY = "memory://"
+_NUMBERS = count()
 _PASSED_ON = ("key", "headers", "trusted_proxies", *StoreOptions.__annotations__)
 
 
@@ -84,6 +87,22 @@ class RouteGuards:
         self._is_elsewhere = options.get("service") is not None or options.get("limiter") is not None
         self._guards: dict[RouteLimit, Guard] = {}
         self._making = threading.Lock()
+        # Limiters of equal limits are shared by the whole process. In memory two applications in it do not count together all the same,
+        # such as those that tests make one after the other; on a shared store they do, as two processes with one application do.
+        self._prefix = f"{next(_NUMBERS)} " if options.get("store", _MEMORY) == _MEMORY else ""
+
+    def scope_of(self, limit: RouteLimit, route: str) -> str:
+        """
+        What a limit counts separately: the attribute `scope` of a request.
+
+        Args:
+            limit: The limit.
+            route: The route that the request takes.
+
+        Returns:
+            The scope.
+        """
+        return self._prefix + (limit.scope or route)
 
     def known(self, limit: RouteLimit) -> Guard | None:
         """

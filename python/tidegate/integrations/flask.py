@@ -250,7 +250,7 @@ def _admit(found: RouteLimit, route: str) -> None:
     if state is None:
         raise ConfigError("the application has no limits: write Tidegate(app), which tells @limit where to count")
     if state.is_enabled:
-        _ask(state.routes.guard_of(found), request_ctx.request, found.scope or route)
+        _ask(state.routes.guard_of(found), request_ctx.request, state.routes.scope_of(found, route))
 
 
 def _ask(guard: Guard, request: Request, scope: str | None) -> None:

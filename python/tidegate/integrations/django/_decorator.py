@@ -39,8 +39,8 @@ def limit(quotas: Quotas, **options: Unpack[LimitOptions]) -> Callable[[View], V
     Args:
         quotas: Quotas for each client, as for `Limiter`.
         options: `key`, a function of the request that says who is counted, by default whoever the setting counts. `cost`, how much a
-            request takes: a number, or a function of the request. `scope`: views with the same one are counted together, by default each for
-            itself. `name`, in headers and metrics, by default the text of the quotas.
+            request takes: a number, or a function of the request. `scope`: views with the same one are counted together, by default each
+            for itself. `name`, in headers and metrics, by default the text of the quotas.
 
     Returns:
         A decorator for views, sync or async.
@@ -57,7 +57,7 @@ def limit(quotas: Quotas, **options: Unpack[LimitOptions]) -> Callable[[View], V
         async def limited_async(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:  # noqa: ANN401  # whatever the view takes
             visit = visit_of(request)
             try:
-                if await _admit_async(found, _scope(found, request, view, depth), request):
+                if await _admit_async(found, _route(request, view, depth), request):
                     response = view(request, *args, **kwargs)
                     response = await response if inspect.isawaitable(response) else response
                 else:
@@ -74,7 +74,7 @@ def limit(quotas: Quotas, **options: Unpack[LimitOptions]) -> Callable[[View], V
             if is_async or _is_on_event_loop():
                 return limited_async(request, *args, **kwargs)
             visit = visit_of(request)
-            is_admitted = _admit(found, _scope(found, request, view, depth), request)
+            is_admitted = _admit(found, _route(request, view, depth), request)
             return _told(visit, view(request, *args, **kwargs) if is_admitted else denial(state(), request, visit))
 
         is_async = iscoroutinefunction(view)
@@ -90,26 +90,24 @@ def _is_on_event_loop() -> bool:
     return asyncio._get_running_loop() is not None  # noqa: SLF001  # `get_running_loop` raises, which is ten times slower
 
 
-def _scope(limit: RouteLimit, request: HttpRequest, view: Callable[..., Any], depth: int) -> str:
-    if limit.scope is not None:
-        return limit.scope
+def _route(request: HttpRequest, view: Callable[..., Any], depth: int) -> str:
     match = request.resolver_match
     found = match.view_name if match is not None else getattr(view, "__qualname__", "view")
     return found if depth == 1 else f"{found} {depth}"
 
 
-def _admit(limit: RouteLimit, scope: str, request: HttpRequest) -> bool:
+def _admit(limit: RouteLimit, route: str, request: HttpRequest) -> bool:
     found = state()
     if not found.is_enabled:
         return True
     guard = found.routes.guard_of(limit)
     visit = visit_of(request)
-    decision = visit.ask(guard, attributes_for(guard, request, scope), request)
+    decision = visit.ask(guard, attributes_for(guard, request, found.routes.scope_of(limit, route)), request)
     visit.hold(request)
     return decision.allowed
 
 
-async def _admit_async(limit: RouteLimit, scope: str, request: HttpRequest) -> bool:
+async def _admit_async(limit: RouteLimit, route: str, request: HttpRequest) -> bool:
     found = state()
     if not found.is_enabled:
         return True
@@ -118,7 +116,7 @@ async def _admit_async(limit: RouteLimit, scope: str, request: HttpRequest) -> b
         # Making one may wait for the first connection to a store.
         guard = await asyncio.get_running_loop().run_in_executor(None, found.routes.guard_of, limit)
     visit = visit_of(request)
-    decision = await visit.ask_async(guard, attributes_for(guard, request, scope), request)
+    decision = await visit.ask_async(guard, attributes_for(guard, request, found.routes.scope_of(limit, route)), request)
     visit.hold(request)
     return decision.allowed
 

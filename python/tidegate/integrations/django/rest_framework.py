@@ -94,7 +94,7 @@ class TidegateThrottle(BaseThrottle):
         guard = found.routes.guard_of(limit)
         http_request = request._request  # noqa: SLF001  # the way to Django's request that the framework documents
         visit = visit_of(http_request)
-        attributes = attributes_for(guard, http_request, limit.scope)
+        attributes = attributes_for(guard, http_request, found.routes.scope_of(limit, ""))
         self._identify(guard, attributes, request)
         decision = self._decision = visit.check(guard, attributes, guard.cost_of((self, request)))
         visit.hold(http_request)
