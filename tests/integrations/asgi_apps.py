@@ -1,8 +1,8 @@
 """
 Applications for servers that run as child processes.
 
-The variable TIDEGATE_TEST_APP names the framework, and TIDEGATE_TEST_STORE holds the address of the store; without it each process counts for
-itself.
+The variable TIDEGATE_TEST_APP names the framework, and TIDEGATE_TEST_STORE holds the address of the store; without it each process counts
+for itself.
 """
 
 from __future__ import annotations

@@ -14,6 +14,7 @@ import pytest
 from tidegate.integrations.asgi import RateLimit
 
 if TYPE_CHECKING:
+    from tests.conftest import Eventually
     from tests.integrations.serving import Child, left
     from tests.servers import Single
 else:
@@ -40,10 +41,12 @@ def test_every_server_and_framework_is_limited(server: str, framework: str) -> N
     assert 200 == other.status
 
 
-def test_four_workers_on_one_store_admit_exactly_the_limit(server: Single) -> None:
+def test_four_workers_on_one_store_admit_exactly_the_limit(server: Single, eventually: Eventually) -> None:
     """Each key its quota, however its requests are spread over processes."""
     keys = [f"workers-{number}-{server.pid}" for number in range(3)]
     with Child("uvicorn", "fastapi", workers=4, env={"TIDEGATE_TEST_STORE": server.url()}) as child, ThreadPoolExecutor(8) as pool:
+        # The first to listen answers alone while the others still start.
+        eventually(lambda: len({answer.json["pid"] for answer in pool.map(child.ask, ["/healthz"] * 16)}) > 1, 30)
         asked = [(key, pool.submit(child.ask, "/x", {"x-key": key})) for _ in range(LIMIT + 10) for key in keys]
         answers = [(key, future.result()) for key, future in asked]
 
