@@ -227,6 +227,25 @@ def test_a_websocket_is_checked_at_its_handshake(app: FastAPI) -> None:
     assert (429, '"1-per-minute";r=0;t=60') == (response.status_code, response.headers["ratelimit"])
 
 
+def test_applications_of_one_process_count_by_themselves() -> None:
+    """As those that a factory makes for each test; also if they have the same limits."""
+
+    def create() -> FastAPI:
+        app = FastAPI()
+
+        @app.get("/", dependencies=[Depends(limit("1/minute"))])
+        async def endpoint() -> None: ...
+
+        @app.get("/shared", dependencies=[Depends(limit("1/minute", scope="shared"))])
+        async def shared() -> None: ...
+
+        return app
+
+    for app in [create() for _ in range(2)]:
+        with Served(app) as served:
+            assert [200, 429, 200, 429] == [served.ask(path).status for path in ("/", "/", "/shared", "/shared")]
+
+
 def test_a_key_that_fails_is_no_error(app: FastAPI) -> None:
     """The address is counted instead."""
 
