@@ -137,7 +137,8 @@ class Budget:
         Returns:
             Whether it may; then it is under way.
         """
-        if now_ns < self._probe_ns:
+        # Farther away it cannot be, unless a clock went back.
+        if now_ns < self._probe_ns <= now_ns + FIRST_NS:
             return False
         self._probe_ns = now_ns + FIRST_NS
         self._start(ticket, now_ns)

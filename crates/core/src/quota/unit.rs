@@ -27,20 +27,8 @@ pub(super) struct Unit {
 const UNITS: [Unit; 10] = [
     Unit { names: &["year", "years"], single: "year", short: "year", ns: None, calendar: Some(CalendarUnit::Year) },
     Unit { names: &["month", "months"], single: "month", short: "month", ns: None, calendar: Some(CalendarUnit::Month) },
-    Unit {
-        names: &["week", "weeks", "w"],
-        single: "week",
-        short: "w",
-        ns: Some(7 * DAY_NS),
-        calendar: Some(CalendarUnit::Week),
-    },
-    Unit {
-        names: &["day", "days", "d"],
-        single: "day",
-        short: "d",
-        ns: Some(DAY_NS),
-        calendar: Some(CalendarUnit::Day),
-    },
+    Unit { names: &["week", "weeks", "w"], single: "week", short: "w", ns: Some(7 * DAY_NS), calendar: Some(CalendarUnit::Week) },
+    Unit { names: &["day", "days", "d"], single: "day", short: "d", ns: Some(DAY_NS), calendar: Some(CalendarUnit::Day) },
     Unit {
         names: &["hour", "hours", "hr", "hrs", "h"],
         single: "hour",
