@@ -17,7 +17,6 @@ from tidegate.integrations.requests import PacedAdapter
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
-    from contextlib import AbstractContextManager
 
     from tidegate.pacing import Pacer
 
@@ -118,5 +117,4 @@ def with_requests(**options: Any) -> Iterator[Send]:  # noqa: ANN401  # as the a
         yield _Send(adapter.pacer, send)
 
 
-Open = "Callable[..., AbstractContextManager[Send]]"
 CLIENTS = [with_httpx, with_httpx_async, with_requests]

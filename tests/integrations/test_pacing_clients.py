@@ -4,6 +4,7 @@ What every client promises, over real HTTP: it waits instead of being refused, r
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from email.utils import formatdate
 from random import Random
 from typing import TYPE_CHECKING
@@ -12,7 +13,6 @@ import pytest
 
 from tidegate import Limiter
 from tidegate.pacing.throttle import REQUESTS_MIN
-from tidegate.testing import ManualClock
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from tests.integrations.limited import FORMS, Answer, Asked, Form, LimitedServer, by, draft_11, in_turn
     from tests.integrations.paced import CLIENTS, Send
+    from tidegate.testing import ManualClock
 
     Open = Callable[..., AbstractContextManager[Send]]
 else:
@@ -214,32 +215,42 @@ def test_without_a_word_the_waits_double_up_to_the_last_attempt(client: Open, cl
     assert elapsed.seconds == pytest.approx(3.5, rel=1e-3)
 
 
+@dataclass(frozen=True)
+class Case:
+    """
+    A request that is refused once, and how often it is sent.
+    """
+
+    method: str
+    attempts: int
+    headers: dict[str, str] = field(default_factory=dict)
+    options: dict[str, object] = field(default_factory=dict)
+
+
 @every_client
 @pytest.mark.parametrize(
-    ("method", "headers", "options", "attempts"),
+    "case",
     [
-        pytest.param("GET", {}, {}, 2, id="GET"),
-        pytest.param("PUT", {}, {}, 2, id="PUT"),
-        pytest.param("POST", {}, {}, 1, id="POST"),
-        pytest.param("POST", {"Idempotency-Key": "42"}, {}, 2, id="POST with a key"),
-        pytest.param("POST", {}, {"retry_methods": ["post"]}, 2, id="POST if told"),
-        pytest.param("GET", {}, {"retry_methods": ["post"]}, 1, id="GET if told otherwise"),
-        pytest.param("GET", {}, {"retries": 0}, 1, id="no retries"),
+        pytest.param(Case("GET", 2), id="GET"),
+        pytest.param(Case("PUT", 2), id="PUT"),
+        pytest.param(Case("POST", 1), id="POST"),
+        pytest.param(Case("POST", 2, headers={"Idempotency-Key": "42"}), id="POST with a key"),
+        pytest.param(Case("POST", 2, options={"retry_methods": ["post"]}), id="POST if told"),
+        pytest.param(Case("GET", 1, options={"retry_methods": ["post"]}), id="GET if told otherwise"),
+        pytest.param(Case("GET", 1, options={"retries": 0}), id="no retries"),
     ],
 )
-def test_only_what_is_idempotent_is_sent_again(
-    client: Open, method: str, headers: dict[str, str], options: dict[str, object], attempts: int, clock: ManualClock
-) -> None:
+def test_only_what_is_idempotent_is_sent_again(client: Open, case: Case, clock: ManualClock) -> None:
     """
     Unless told.
     """
-    content = None if method == "GET" else b"body"
-    with LimitedServer(in_turn(Answer(429))) as server, client(clock=clock, **options) as send:
-        got = send(server.url, method, headers, content)
+    content = None if case.method == "GET" else b"body"
+    with LimitedServer(in_turn(Answer(429))) as server, client(clock=clock, **case.options) as send:
+        got = send(server.url, case.method, case.headers, content)
 
-    assert attempts == len(server.asked)
+    assert case.attempts == len(server.asked)
     assert {content or b""} == {asked.body for asked in server.asked}
-    assert (429 if attempts == 1 else 200) == got.status
+    assert (429 if case.attempts == 1 else 200) == got.status
 
 
 @every_client
@@ -329,7 +340,9 @@ LIES = {
 @every_client
 @pytest.mark.parametrize("lie", LIES)
 @pytest.mark.parametrize("status", [200, 429])
-def test_a_server_that_lies_costs_at_most_the_longest_wait(client: Open, lie: str, status: int, clock: ManualClock, elapsed: Elapsed) -> None:
+def test_a_server_that_lies_costs_at_most_the_longest_wait(
+    client: Open, lie: str, status: int, clock: ManualClock, elapsed: Elapsed
+) -> None:
     """
     For each attempt, and nothing is raised.
     """

@@ -46,10 +46,11 @@ class Budget:
     _tickets: int = 0
     _events: int = 0
     _blocked_ns: int | None = None
-    _block_event: int = 0
+    _learn_event: int = 0
+    """The event since which it is learning: answers to earlier requests teach nothing."""
     _is_learning: bool = True
     _is_limited: bool = False
-    """Whether it has ever told of limits."""
+    """Whether it has ever told of limits, or refused."""
     _probe_ns: int = 0
     """When the next one may go while the answer of the first is awaited."""
 
@@ -118,7 +119,8 @@ class Budget:
         if self._blocked_ns is not None and now_ns < self._blocked_ns:
             return self._blocked_ns - now_ns
         for meter in self._meters.values():
-            self._is_learning |= meter.expire(now_ns)
+            if meter.expire(now_ns, under_way=len(self._under_way), event=self._events):
+                self._learn()
         rank = bisect_left(self._waiting, ticket)
         ready_ns = self._probing_ns(rank, now_ns) if self._is_learning else self._ready_ns(rank, now_ns)
         if ready_ns is None or ready_ns > now_ns:
@@ -155,8 +157,8 @@ class Budget:
         """
         self._events += 1
         sent = self._under_way.pop(ticket)
-        # What was sent before a block says nothing about the time after it.
-        if sent > self._block_event:
+        # What was sent before says nothing about the time after.
+        if sent > self._learn_event:
             self._blocked_ns, self._is_learning = None, False
         if not told.limits:
             return
@@ -180,9 +182,13 @@ class Budget:
             until_ns: The time.
         """
         self._blocked_ns = max(until_ns, self._blocked_ns or until_ns)
-        self._block_event, self._is_learning = self._events, True
+        self._is_limited = True
+        self._learn()
         for meter in self._meters.values():
             meter.refused()
+
+    def _learn(self) -> None:
+        self._is_learning, self._learn_event = True, self._events
 
     def _start(self, ticket: int, now_ns: int) -> None:
         self._events += 1

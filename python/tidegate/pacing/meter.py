@@ -47,6 +47,8 @@ class Meter:
     """What answers said is left, each with the number of the event at which it came."""
     _log: deque[int] = field(default_factory=lambda: deque(maxlen=LOG_MAX))
     """When answers came, of requests that this limit counted."""
+    _forgotten: int = 0
+    """The event at which something was forgotten last."""
     _is_alone: bool = True
     """Whether, as far as is known, nobody else uses it."""
     _is_early: bool = False
@@ -75,7 +77,7 @@ class Meter:
         """
         self.quota, self.window_ns = limit.quota, limit.window_ns
         self._log.append(now_ns)
-        if limit.remaining is None:
+        if limit.remaining is None or sent <= self._forgotten:
             self.spend()
             return
         self._left = [(came, left) for came, left in self._left[-LOG_MAX:] if came > sent]
@@ -97,20 +99,23 @@ class Meter:
         """
         self._is_alone &= not self._is_early
 
-    def expire(self, now_ns: int) -> bool:
+    def expire(self, now_ns: int, *, under_way: int, event: int) -> bool:
         """
         Forgets what does not count any more.
 
         Args:
             now_ns: The time.
+            under_way: How many requests are.
+            event: The number of the latest event. What is said of earlier requests does not count any more either.
 
         Returns:
             Whether one request should find out before others follow: nothing was left before, or nothing else is known.
         """
-        if not self._left or now_ns < self._until_ns():
+        if not self._left or now_ns < self._until_ns(under_way):
             return False
         was_empty, self._is_early = self._lowest() <= 0, now_ns < self.reset_ns
         self._left.clear()
+        self._forgotten = event
         return was_empty or not self.has_log
 
     def ready_ns(self, now_ns: int, ahead: int) -> int | None:
@@ -126,7 +131,7 @@ class Meter:
         """
         if self._left:
             lowest = self._lowest()
-            return now_ns if ahead < lowest else self._until_ns() if lowest <= 0 else None
+            return now_ns if ahead < lowest else self._until_ns(ahead) if lowest <= 0 else None
         if not self.is_listed or self.quota is None or self.window_ns is None or not self.has_log:
             return now_ns
         free = self.quota - ahead
@@ -134,9 +139,9 @@ class Meter:
             return None
         return now_ns if len(self._log) < free else self._log[-free] + self.window_ns
 
-    def _until_ns(self) -> int:
+    def _until_ns(self, ahead: int) -> int:
         """
-        Until when it counts what was said.
+        Until when it counts what was said, for one who has so many others ahead.
 
         Servers tell whole seconds, and some the time until all of a window is free. When everything is used, and the log explains all of
         it, then this client's own requests leave the window before that. Of a large quota an eighth has to: servers that keep a window
@@ -144,8 +149,10 @@ class Meter:
         """
         if not self._is_alone or self.quota is None or self.window_ns is None or not self.has_log or self._lowest() > 0:
             return self.reset_ns
-        gone = self.quota - self.quota // 8 if self.quota > EXACT_MAX else self.quota
-        return self.reset_ns if len(self._log) < self.quota else min(self.reset_ns, self._log[-gone] + self.window_ns)
+        kept = self.quota - ahead - (self.quota // 8 if self.quota > EXACT_MAX else 0)
+        if kept <= 0 or len(self._log) < self.quota:
+            return self.reset_ns
+        return min(self.reset_ns, self._log[-kept] + self.window_ns)
 
     def _lowest(self) -> int:
         return min(left for _, left in self._left)
