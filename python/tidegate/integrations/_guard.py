@@ -5,15 +5,15 @@ Who decides in front of an application: the same for every framework, blocking a
 from __future__ import annotations
 
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from tidegate._sleep import sleep, sleep_async
 from tidegate.errors import ConfigError, TidegateError
 from tidegate.integrations._address import client_of_address
+from tidegate.integrations._choose import Inline, Source, choose
 from tidegate.integrations._exempt import Exemptions
 from tidegate.integrations._functions import COST_MAX, cost_function, key_function, read_cost
 from tidegate.integrations._hold import Holds
-from tidegate.integrations._inline import rule_set_of
 from tidegate.integrations._problem import PROBLEM_JSON, STATUS, problem, problem_members
 from tidegate.integrations._reads import EVERYTHING, Reads
 from tidegate.rule_limiter import RuleLimiter
@@ -52,8 +52,10 @@ class Guard:
         headers: Whether responses tell clients what is left.
         trusted_proxies: `quotas`: networks whose `X-Forwarded-For` is believed, and `unix` for a socket in the file system. With `rules`
             their `identity` says it.
-        name: `quotas`: the name of the rule, in headers and metrics. Applications that share a store need names of their own.
-        scoped: `quotas`: whether the attribute `scope` is counted separately, as for limits of single routes.
+        name: `quotas`: the name of the rule, in headers and metrics. Applications that share a store need names of their own. Default:
+            `limit`; with `scoped` made of the quotas, such as `5-per-minute`.
+        scoped: `quotas`: whether the attribute `scope` is counted separately, as for limits of single routes. Equal limits then share one
+            limiter.
         options: The store: as for `Limiter`.
 
     Raises:
@@ -73,36 +75,30 @@ class Guard:
         exempt: Iterable[str] = (),
         headers: bool = True,
         trusted_proxies: Iterable[str] = (),
-        name: str = "limit",
+        name: str | None = None,
         scoped: bool = False,
         **options: Unpack[StoreOptions],
     ) -> None:
-        if sum(given is not None for given in (quotas, rules, limiter, service)) != 1:
-            raise ConfigError(
-                'say by what to decide, once: quotas such as "100/minute", rules="rules.yaml", limiter=... or service="http://..."'
-            )
         if key is not None and not callable(key):
             raise ConfigError("the key is a function of the request, such as key=lambda request: request.headers.get('x-api-key')")
         if cost is not None and not callable(cost) and read_cost(cost) is None:
             raise ConfigError(f"the cost is a whole number from 0 to {COST_MAX}, or a function of the request")
-        if quotas is None:
-            _refuse("quotas", trusted_proxies=trusted_proxies, scoped=scoped)
-        if rules is None:
-            _refuse("rules", watch=watch)
-        if limiter is not None or service is not None:
-            _refuse("quotas or rules", **options)
+        inline = Inline(name, is_named=key is not None, is_scoped=scoped, trusted_proxies=trusted_proxies)
+        chosen = choose(Source(quotas, rules, limiter, service), inline, watch=watch, options=options)
+        self.limiter = chosen.limiter
+        """Who decides."""
+        self._is_owner = chosen.is_owned
+        self.mark = f"{chosen.mark} {id(key)}"
+        """The same for guards that limit the same by the same: one of them is enough."""
         self._exempt = Exemptions(exempt)
+        self.has_exemptions = bool(self._exempt)
+        """Whether any path is exempt."""
         self.is_telling = headers
         """Whether responses tell clients what is left."""
         self.key = None if key is None else key_function(key)
         """Who says who is counted, if the application does."""
         self.cost = cost_function(cost) if callable(cost) else cost
         """What requests cost, or who says it; `None` for what the rules say."""
-        if quotas is not None:
-            rules = rule_set_of(quotas, name=name, is_named=key is not None, is_scoped=scoped, trusted_proxies=trusted_proxies)
-        self._is_owner = limiter is None
-        self.limiter = _limiter(limiter, service) if rules is None else RuleLimiter(rules, watch=watch, **options)
-        """Who decides."""
         self._rule_set: RuleSet | None = None
         self._reads = EVERYTHING
         if quotas is None and key is not None and isinstance(self.limiter, RuleLimiter) and self.limiter.rule_set.identity:
@@ -351,19 +347,3 @@ class Guard:
             self.limiter.refund(decision)
         if decision.lease is not None:
             self._give_slots_back(decision)
-
-
-def _limiter(limiter: Decider | None, service: str | None) -> Decider:
-    if service is not None:
-        import tidegate  # noqa: PLC0415  # it offers the client only to those who ask for it
-
-        return cast("Callable[[str], Decider]", tidegate.Client)(service)
-    if limiter is None or not hasattr(limiter, "lease_ttl") or not hasattr(limiter, "check_async") or hasattr(limiter, "quotas"):
-        raise ConfigError("the limiter decides by rules: Limiter.from_rules(...) or tidegate.Client(...); for quotas, write them instead")
-    return limiter
-
-
-def _refuse(needed: str, **given: object) -> None:
-    for name, value in given.items():
-        if value:
-            raise ConfigError(f"{name} goes with {needed} only")

@@ -5,6 +5,8 @@ Quotas that stand in the code, as a rule set of one rule: whoever decides then k
 from __future__ import annotations
 
 import ipaddress
+import re
+from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING
 
 from tidegate.errors import ConfigError
@@ -18,39 +20,62 @@ from tidegate.rules.names import RULE_NAME
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from tidegate.quota import Quotas
+    from tidegate.quota import Quota, Quotas
+
+_NAME_MAX = 64
 
 UNIX = "unix"
 """Among trusted proxies: whoever has no address, because it comes through a socket in the file system."""
 
 
-def rule_set_of(quotas: Quotas, *, name: str, is_named: bool, is_scoped: bool, trusted_proxies: Iterable[str]) -> RuleSet:
+@dataclass(frozen=True, slots=True)
+class Inline:
     """
-    One rule for each client.
+    What quotas in the code need to become a rule.
 
     Args:
-        quotas: As for `Limiter`.
         name: The name of the rule. Limits of the same name and quota share their counters on a shared store.
         is_named: Whether the application says who the client is, in the attribute `client`. Else, and where it does not, the address does.
         is_scoped: Whether the attribute `scope` is counted separately.
         trusted_proxies: Networks whose `X-Forwarded-For` is believed.
-
-    Returns:
-        The rule set.
-
-    Raises:
-        QuotaError: The quotas are wrong.
-        ConfigError: The name or a network is.
     """
-    if not RULE_NAME.fullmatch(name):
-        raise ConfigError(f"{name!r:.80} cannot be a name: write up to 64 letters, digits, `_`, `-` and `.`")
-    networks = tuple(_network(text) for text in ([trusted_proxies] if isinstance(trusted_proxies, str) else trusted_proxies))
-    # With two sources a client is written `client:...` or `ip:...`, and nobody can pose as an address by the name that it gives itself.
-    named = (Source("attribute", "client", "client"),) if is_named else ()
-    identity = (*named, Source("ip", "", "ip", networks, IPV6_PREFIX))
-    texts = tuple(QuotaText(str(quota), quota.name, parameters(quota)) for quota in quotas_of(quotas))
-    rule = Rule(name=name, per=("client", "scope") if is_scoped else ("client",), quotas=texts)
-    return RuleSet(compile_rules("default", identity, None, (rule,)), (rule,), (), (), "default", identity)
+
+    name: str | None = None
+    _: KW_ONLY
+    is_named: bool = False
+    is_scoped: bool = False
+    trusted_proxies: Iterable[str] = ()
+
+    def rule_set(self, quotas: Quotas) -> RuleSet:
+        """
+        One rule, for each client.
+
+        Args:
+            quotas: As for `Limiter`.
+
+        Returns:
+            The rule set.
+
+        Raises:
+            QuotaError: The quotas are wrong.
+            ConfigError: The name or a network is.
+        """
+        found = quotas_of(quotas)
+        name = self.name or ("-".join(map(_spelled, found))[:_NAME_MAX] if self.is_scoped else "limit")
+        if not RULE_NAME.fullmatch(name):
+            raise ConfigError(f"{name!r:.80} cannot be a name: write up to {_NAME_MAX} letters, digits, `_`, `-` and `.`")
+        proxies = [self.trusted_proxies] if isinstance(self.trusted_proxies, str) else self.trusted_proxies
+        # With two sources a client is written `client:...` or `ip:...`, and nobody can pose as an address by the name that it gives itself.
+        named = (Source("attribute", "client", "client"),) if self.is_named else ()
+        identity = (*named, Source("ip", "", "ip", tuple(map(_network, proxies)), IPV6_PREFIX))
+        texts = tuple(QuotaText(str(quota), quota.name, parameters(quota)) for quota in found)
+        rule = Rule(name=name, per=("client", "scope") if self.is_scoped else ("client",), quotas=texts)
+        return RuleSet(compile_rules("default", identity, None, (rule,)), (rule,), (), (), "default", identity)
+
+
+def _spelled(quota: Quota) -> str:
+    # Several limits of one route have to differ in the headers.
+    return re.sub(r"[^A-Za-z0-9_.]+", "-", str(quota).replace("/", "-per-"))
 
 
 def _network(text: str) -> str:
