@@ -6,18 +6,15 @@ from __future__ import annotations
 
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
-from urllib.parse import unquote_plus
 
 from tidegate.integrations._address import peer_address
+from tidegate.integrations._target import FACTS_MAX, escaped_path, parameters_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from tidegate.integrations._asgi_types import Scope
     from tidegate.integrations._reads import Reads
-
-# For rules that are elsewhere, which may read anything: no honest request has more of either.
-_FACTS_MAX = 100
 
 
 def attributes_of(scope: Scope, reads: Reads) -> dict[str, Any]:
@@ -45,23 +42,8 @@ def attributes_of(scope: Scope, reads: Reads) -> dict[str, Any]:
     if names is None or "scheme" in names:
         attributes["scheme"] = scope.get("scheme", "http")
     if reads.query is None or reads.query:
-        attributes["query"] = _query(scope.get("query_string", b""), reads.query)
+        attributes["query"] = parameters_of(scope.get("query_string", b"").decode("latin-1"), reads.query)
     return attributes
-
-
-def escaped_path(path: str) -> str:
-    """
-    A path that was decoded already, so that the rules decode it to what the application sees and no further.
-
-    Args:
-        path: The path as the application sees it.
-
-    Returns:
-        The path as the rules take it.
-    """
-    if "%" in path or "?" in path or "#" in path:
-        return path.replace("%", "%25").replace("?", "%3F").replace("#", "%23")
-    return path
 
 
 _HOST = frozenset({"host"})
@@ -86,17 +68,6 @@ def _headers(fields: Iterable[tuple[bytes, bytes]], names: frozenset[str] | None
         # Several fields of one name are one, in their order: a chain of proxies may be spread over them.
         if name in found:
             found[name] = f"{found[name]}, {text}"
-        elif len(found) < _FACTS_MAX or wanted is not None:
+        elif len(found) < FACTS_MAX or wanted is not None:
             found[name] = text
-    return found
-
-
-def _query(query: bytes, names: frozenset[str] | None) -> dict[str, str]:
-    found: dict[str, str] = {}
-    for pair in query.decode("latin-1").split("&"):
-        name, _, value = pair.partition("=")
-        name = unquote_plus(name)
-        # The last of several counts, as in the service.
-        if name and (name in names if names is not None else name in found or len(found) < _FACTS_MAX):
-            found[name] = unquote_plus(value)
     return found

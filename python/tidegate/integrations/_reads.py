@@ -24,12 +24,14 @@ class Reads:
         headers: Names of headers, in lower case; `None` for all of them.
         query: Names of parameters; `None` for all of them.
         has_identity: Whether the rules themselves say who the client is. Otherwise somebody has to tell them.
+        is_address_only: Whether they read the address and nothing else.
     """
 
     attributes: frozenset[str] | None
     headers: frozenset[str] | None
     query: frozenset[str] | None
     has_identity: bool
+    is_address_only: bool = False
 
     @classmethod
     def of(cls, rule_set: RuleSet) -> Reads:
@@ -50,11 +52,12 @@ class Reads:
             headers.add(rule_set.ir["jwt"]["header"].lower())
         query = frozenset(name.removeprefix("query:") for name in names if name.startswith("query:"))
         attributes = frozenset(name for name in names if ":" not in name) | {source.attribute for source in rule_set.identity}
-        return cls(attributes, frozenset(headers), query, bool(rule_set.identity))
+        is_address_only = attributes <= {"ip", "client"} and not headers and not query and bool(rule_set.identity)
+        return cls(attributes, frozenset(headers), query, bool(rule_set.identity), is_address_only)
 
 
-EVERYTHING = Reads(None, None, None, has_identity=True)
-"""For rules that are elsewhere."""
+EVERYTHING = Reads(None, None, None, has_identity=False)
+"""For rules that are elsewhere. Those that have an identity do not read the client that is named here."""
 
 
 def _names(rule: Rule) -> Iterator[str]:
