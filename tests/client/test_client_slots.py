@@ -152,6 +152,19 @@ def test_a_delay_is_waited_for(client: Client, facts: Facts) -> None:
     assert client.wait(facts("/paced"), timeout=20).allowed
 
 
+def test_headers_are_those_of_the_service(client: Client, connect: Connect, facts: Facts) -> None:
+    """
+    As its settings want them; and of a rule that is not to be talked about only the wait is told.
+    """
+    quiet = [client.check(facts("/quiet"), cost).headers() for cost in (5, 1)]
+    with here(RULES, {"headers.x_ratelimit": "delta"}) as service:
+        more = connect(f"http://{service.addresses['http']}").check(facts("/few")).headers()
+
+    assert {"RateLimit-Policy": '"few";q=5;w=3600', "RateLimit": '"few";r=4;t=3600'} == client.check(facts("/few")).headers()
+    assert {"X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Reset"} <= set(more)
+    assert [set(), {"Retry-After"}] == [set(headers) for headers in quiet]
+
+
 def test_what_grpc_cannot_carry_is_refused(service: Service, connect: Connect, facts: Facts) -> None:
     """
     With a word on what to do.
