@@ -19,19 +19,16 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tidegate.cli import run
 from tidegate.cli.top.page import Page
 from tidegate.cli.top.picture import picture
 from tidegate.cli.top.reading import Key, Reading
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
-    from tests.conftest import Eventually
+    from tests.conftest import Eventually, Run
     from tests.service.running import ask, here
     from tidegate.service import Service
-
-    Run = Callable[..., tuple[int, str, str]]
 else:
     from service.running import ask, here
 
@@ -42,20 +39,6 @@ rules:
   - {name: quiet, per: client, quotas: 1000/second, mode: shadow}
 """
 SECOND = 1_000_000_000
-
-
-@pytest.fixture
-def cli(capsys: pytest.CaptureFixture[str]) -> Run:
-    """
-    Runs a command, and answers exit code, output and errors.
-    """
-
-    def call(*arguments: str) -> tuple[int, str, str]:
-        code = run(arguments)
-        captured = capsys.readouterr()
-        return code, captured.out, captured.err
-
-    return call
 
 
 def url(service: Service) -> str:
