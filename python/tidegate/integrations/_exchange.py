@@ -63,7 +63,21 @@ class Exchange:
             The decision.
         """
         guard.identify_request(attributes, request)
-        decision = guard.check(attributes, guard.cost_of(request))
+        return self.check(guard, attributes, guard.cost_of(request))
+
+    def check(self, guard: Guard, attributes: dict[str, Any], cost: int | None) -> Decision:
+        """
+        As `ask`, where the attributes say already who is counted.
+
+        Args:
+            guard: The guard.
+            attributes: The facts about the request.
+            cost: How much; `None` for what the rules say.
+
+        Returns:
+            The decision.
+        """
+        decision = guard.check(attributes, cost)
         for other, taken in self._note(guard, decision):
             other.refund(taken)
         return decision

@@ -4,10 +4,10 @@ Limits of single routes, beside the one of the whole application.
 
 from __future__ import annotations
 
-import re
 import threading
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from itertools import count
+from typing import TYPE_CHECKING, Any, TypedDict
 
 from tidegate._options import StoreOptions
 from tidegate.errors import ConfigError
@@ -16,12 +16,14 @@ from tidegate.quota import Quota, quotas_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from typing import Unpack
 
     from tidegate.integrations._functions import Cost, Key
     from tidegate.quota import Quotas
 
+_MEMORY = "memory://"
+_NUMBERS = count()
 _PASSED_ON = ("key", "headers", "trusted_proxies", *StoreOptions.__annotations__)
-_NAME_MAX = 64
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,26 +36,23 @@ class RouteLimit:
         key: Makes of the framework's request who is counted; by default whoever the application counts.
         cost: How much a request takes: a number, or a function of the framework's request.
         scope: What is counted together; by default each route is counted for itself.
-        name: Its name in headers and metrics.
+        name: Its name in headers and metrics; by default the text of the quotas.
     """
 
     quotas: tuple[Quota, ...]
-    key: Key | None
-    cost: Cost | None
-    scope: str | None
-    name: str
+    key: Key | None = None
+    cost: Cost | None = None
+    scope: str | None = None
+    name: str | None = None
 
     @classmethod
-    def of(cls, quotas: Quotas, *, key: Key | None, cost: Cost | None, scope: str | None, name: str | None) -> RouteLimit:
+    def of(cls, quotas: Quotas, **options: Unpack[LimitOptions]) -> RouteLimit:
         """
         Reads the arguments of a decorator.
 
         Args:
             quotas: As for `Limiter`.
-            key: As above.
-            cost: As above.
-            scope: As above.
-            name: By default the text of the quotas.
+            options: As above.
 
         Returns:
             The limit.
@@ -61,14 +60,23 @@ class RouteLimit:
         Raises:
             QuotaError: The quotas are wrong.
         """
-        found = quotas_of(quotas)
-        text = "-".join(quota.name or str(quota) for quota in found)
-        return cls(found, key, cost, scope, name or re.sub(r"[^A-Za-z0-9_.]+", "-", text)[:_NAME_MAX])
+        return cls(quotas_of(quotas), **options)
+
+
+class LimitOptions(TypedDict, total=False):
+    """
+    What the decorator of a view can be told beside its quotas; `RouteLimit` explains it.
+    """
+
+    key: Key | None
+    cost: Cost | None
+    scope: str | None
+    name: str | None
 
 
 class RouteGuards:
     """
-    The guards of an application's routes. Limits that are alike share one, and with it a connection to the store.
+    The guards of an application's routes.
 
     Args:
         options: What the application's own guard was told. The store is the same.
@@ -77,9 +85,24 @@ class RouteGuards:
     def __init__(self, options: Mapping[str, Any]) -> None:
         self._options = {name: options[name] for name in _PASSED_ON if name in options}
         self._is_elsewhere = options.get("service") is not None or options.get("limiter") is not None
-        self._by_limit: dict[RouteLimit, Guard] = {}
-        self._by_content: dict[object, Guard] = {}
+        self._guards: dict[RouteLimit, Guard] = {}
         self._making = threading.Lock()
+        # Limiters of equal limits are shared by the whole process. In memory two applications in it do not count together all the same,
+        # such as those that tests make one after the other; on a shared store they do, as two processes with one application do.
+        self._prefix = f"{next(_NUMBERS)} " if options.get("store", _MEMORY) == _MEMORY else ""
+
+    def scope_of(self, limit: RouteLimit, route: str) -> str:
+        """
+        What a limit counts separately: the attribute `scope` of a request.
+
+        Args:
+            limit: The limit.
+            route: The route that the request takes.
+
+        Returns:
+            The scope.
+        """
+        return self._prefix + (limit.scope or route)
 
     def known(self, limit: RouteLimit) -> Guard | None:
         """
@@ -91,7 +114,7 @@ class RouteGuards:
         Returns:
             The guard.
         """
-        return self._by_limit.get(limit)
+        return self._guards.get(limit)
 
     def guard_of(self, limit: RouteLimit) -> Guard:
         """
@@ -106,20 +129,12 @@ class RouteGuards:
         Raises:
             ConfigError: A service decides, and no store is given for quotas in the code.
         """
-        guard = self._by_limit.get(limit)
+        guard = self._guards.get(limit)
         if guard is None:
-            content = (limit.quotas, limit.key, limit.cost, limit.name)
             with self._making:
-                guard = self._by_content.get(content) or self._make(limit)
-                self._by_content[content] = self._by_limit[limit] = guard
+                guard = self._guards.get(limit) or self._make(limit)
+                self._guards[limit] = guard
         return guard
-
-    def close(self) -> None:
-        """
-        Ends the limiters of all of them.
-        """
-        for guard in tuple(self._by_content.values()):
-            guard.close()
 
     def _make(self, limit: RouteLimit) -> Guard:
         if self._is_elsewhere and "store" not in self._options:

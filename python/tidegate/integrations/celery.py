@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from typing import Unpack
 
     from tidegate import Decision
-    from tidegate.integrations._arguments import GuardArguments
+    from tidegate.integrations._settings import GuardOptions
     from tidegate.quota import Quotas
 
 WhenDenied: TypeAlias = Literal["retry", "wait", "drop", "raise"]
@@ -66,7 +66,7 @@ def limit(
     *,
     denied: WhenDenied = "retry",
     timeout: float | None = None,
-    **options: Unpack[GuardArguments],
+    **options: Unpack[GuardOptions],
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """
     Limits how often a task runs, or how many of it run at the same time, in all workers together.
@@ -137,7 +137,7 @@ class _Late:
     A guard that is made when it is first asked.
     """
 
-    def __init__(self, quotas: Quotas | None, options: GuardArguments) -> None:
+    def __init__(self, quotas: Quotas | None, options: GuardOptions) -> None:
         self._quotas, self._options = quotas, options
         self._lock = threading.Lock()
         self._guard: Guard | None = None
@@ -150,7 +150,7 @@ class _Late:
         return self._guard
 
 
-def _guard(quotas: Quotas | None, options: GuardArguments) -> Guard:
+def _guard(quotas: Quotas | None, options: GuardOptions) -> Guard:
     given: dict[str, Any] = {**options}
     for name in ("key", "cost"):
         if callable(function := given.get(name)):

@@ -14,11 +14,11 @@ from flask.globals import request_ctx
 from werkzeug.exceptions import TooManyRequests
 
 from tidegate.errors import ConfigError
-from tidegate.integrations._arguments import GuardArguments
-from tidegate.integrations._environ import attributes_of, decoded, path_of, spelled
+from tidegate.integrations._environ import attributes_of, path_of
 from tidegate.integrations._exchange import Exchange
 from tidegate.integrations._guard import PROBLEM_JSON, Guard, problem, problem_members
-from tidegate.integrations._routes import RouteGuards, RouteLimit
+from tidegate.integrations._routes import LimitOptions, RouteGuards, RouteLimit
+from tidegate.integrations._settings import GuardOptions
 from tidegate.integrations.wsgi import DECISION, serve
 
 if TYPE_CHECKING:
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from flask import Request
 
     from tidegate import Decision
-    from tidegate.integrations._functions import Cost, Key
     from tidegate.quota import Quotas
 
 __all__ = ["RequestDenied", "Tidegate", "exempt", "limit", "limit_blueprint"]
@@ -71,7 +70,7 @@ class RequestDenied(TooManyRequests):
         Their type, and when to come back.
         """
         others = [field for field in super().get_headers(environ, scope) if field[0] != "Content-Type"]
-        return [("Content-Type", PROBLEM_JSON), *others]
+        return [("Content-Type", PROBLEM_JSON), ("Cache-Control", "no-store"), *others]
 
 
 class Tidegate:
@@ -105,7 +104,7 @@ class Tidegate:
         ConfigError: The arguments do not go together, or one of them is wrong.
     """
 
-    def __init__(self, app: Flask | None = None, quotas: Quotas | None = None, **options: Unpack[GuardArguments]) -> None:
+    def __init__(self, app: Flask | None = None, quotas: Quotas | None = None, **options: Unpack[GuardOptions]) -> None:
         self._quotas, self._options = quotas, options
         if app is not None:
             self.init_app(app)
@@ -154,7 +153,9 @@ class _State:
         """
         guard = self.guard
         request = request_ctx.request
-        if guard is None or not self.is_enabled or guard.is_exempt(decoded(path_of(request.environ))) or _is_exempt(request):
+        if guard is None or not self.is_enabled or _is_exempt(request):
+            return
+        if guard.has_exemptions and guard.is_exempt(path_of(request.environ)):
             return
         _ask(guard, request, None)
 
@@ -172,9 +173,7 @@ class _Entry:
         return serve(self._app, environ, start_response, exchange)
 
 
-def limit(
-    quotas: Quotas, *, key: Key | None = None, cost: Cost | None = None, scope: str | None = None, name: str | None = None
-) -> Callable[[Decorated], Decorated]:
+def limit(quotas: Quotas, **options: Unpack[LimitOptions]) -> Callable[[Decorated], Decorated]:
     """
     Limits a view: it stands below `@app.route`. The application's own limit applies as well.
 
@@ -182,10 +181,9 @@ def limit(
 
     Args:
         quotas: Quotas for each client, as for `Limiter`.
-        key: Makes of the request who is counted; by default whoever the application counts.
-        cost: How much a request takes: a number, or a function of the request.
-        scope: What is counted together: views with the same scope share one count. By default each is counted for itself.
-        name: Its name in headers and metrics; by default the text of the quotas.
+        options: `key`, a function of the request that says who is counted, by default whoever the application counts. `cost`, how much a
+            request takes: a number, or a function of the request. `scope`: views with the same one are counted together, by default each
+            for itself. `name`, in headers and metrics, by default the text of the quotas.
 
     Returns:
         A decorator for views, sync or async, and for methods of class-based ones.
@@ -193,7 +191,7 @@ def limit(
     Raises:
         QuotaError: The quotas are wrong.
     """
-    found = RouteLimit.of(quotas, key=key, cost=cost, scope=scope, name=name)
+    found = RouteLimit.of(quotas, **options)
 
     def decorate(view: Decorated) -> Decorated:
         # The second limit of a view counts for itself also if it says the same as the first one.
@@ -212,30 +210,19 @@ def limit(
     return decorate
 
 
-def limit_blueprint(  # noqa: PLR0913  # all but the first two are named at the call
-    blueprint: Blueprint,
-    quotas: Quotas,
-    *,
-    key: Key | None = None,
-    cost: Cost | None = None,
-    scope: str | None = None,
-    name: str | None = None,
-) -> None:
+def limit_blueprint(blueprint: Blueprint, quotas: Quotas, **options: Unpack[LimitOptions]) -> None:
     """
     Limits all views of a blueprint together, those of blueprints inside it too. To be called before the blueprint is registered.
 
     Args:
         blueprint: The blueprint.
         quotas: Quotas for each client, as for `Limiter`.
-        key: As for `limit`.
-        cost: As for `limit`.
-        scope: As for `limit`; by default the blueprint is counted for itself.
-        name: As for `limit`.
+        options: As for `limit`.
 
     Raises:
         QuotaError: The quotas are wrong.
     """
-    found = RouteLimit.of(quotas, key=key, cost=cost, scope=scope, name=name)
+    found = RouteLimit.of(quotas, **options)
 
     def admit() -> None:
         if not _is_exempt(request_ctx.request):
@@ -263,7 +250,7 @@ def _admit(found: RouteLimit, route: str) -> None:
     if state is None:
         raise ConfigError("the application has no limits: write Tidegate(app), which tells @limit where to count")
     if state.is_enabled:
-        _ask(state.routes.guard_of(found), request_ctx.request, found.scope or route)
+        _ask(state.routes.guard_of(found), request_ctx.request, state.routes.scope_of(found, route))
 
 
 def _ask(guard: Guard, request: Request, scope: str | None) -> None:
@@ -272,7 +259,7 @@ def _ask(guard: Guard, request: Request, scope: str | None) -> None:
     if exchange is None:
         # A request context made by hand: nobody sends a response, and the exchange ends when the context is dropped.
         exchange = environ[_EXCHANGE] = Exchange()
-    attributes = attributes_of(environ, spelled(path_of(environ)), guard.reads)
+    attributes = attributes_of(environ, path_of(environ), guard.reads)
     if scope is not None:
         attributes["scope"] = scope
     decision = environ[DECISION] = exchange.ask(guard, attributes, request)
@@ -291,7 +278,7 @@ def _is_exempt(request: Request) -> bool:
 
 
 def _settings_of(app: Flask) -> dict[str, Any]:
-    known = ("quotas", "enabled", *GuardArguments.__annotations__)
+    known = ("quotas", "enabled", *GuardOptions.__annotations__)
     found: dict[str, Any] = {}
     for setting, value in app.config.items():
         if setting.startswith(PREFIX):

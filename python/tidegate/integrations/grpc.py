@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
     from typing import Unpack
 
-    from tidegate.integrations._arguments import GuardArguments
+    from tidegate.integrations._settings import GuardOptions
     from tidegate.quota import Quotas
 
     Behavior = Callable[[Any, Any], Any]
@@ -58,7 +58,7 @@ class RateLimit(grpc.ServerInterceptor):
         ConfigError: The arguments do not go together, or one of them is wrong.
     """
 
-    def __init__(self, quotas: Quotas | None = None, **options: Unpack[GuardArguments]) -> None:
+    def __init__(self, quotas: Quotas | None = None, **options: Unpack[GuardOptions]) -> None:
         self.guard = Guard(quotas, **{"exempt": EXEMPT, **options})  # type: ignore[arg-type]  # the union of two such mappings is one
         """Who decides."""
 
@@ -96,7 +96,7 @@ class AsyncRateLimit(grpc.aio.ServerInterceptor):
         ConfigError: The arguments do not go together, or one of them is wrong.
     """
 
-    def __init__(self, quotas: Quotas | None = None, **options: Unpack[GuardArguments]) -> None:
+    def __init__(self, quotas: Quotas | None = None, **options: Unpack[GuardOptions]) -> None:
         self.guard = Guard(quotas, **{"exempt": EXEMPT, **options})  # type: ignore[arg-type]  # as above
         """Who decides."""
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from tidegate.integrations._environ import attributes_of, decoded, path_of, spelled
+from tidegate.integrations._environ import attributes_of, path_of
 from tidegate.integrations._exchange import Exchange
 from tidegate.integrations._guard import PROBLEM_JSON, Guard, problem
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment
 
     from tidegate import Decision
-    from tidegate.integrations._arguments import GuardArguments
+    from tidegate.integrations._settings import GuardOptions
     from tidegate.quota import Quotas
 
 DECISION = "tidegate.decision"
@@ -62,7 +62,7 @@ class RateLimit:
         quotas: Quotas | None = None,
         *,
         denied: WSGIApplication | None = None,
-        **options: Unpack[GuardArguments],
+        **options: Unpack[GuardOptions],
     ) -> None:
         self._app = app
         self._denied = denied or _deny
@@ -77,11 +77,11 @@ class RateLimit:
         path = path_of(environ)
         counted = environ.get(_COUNTED, ())
         # An application that is mounted in itself, or wrapped twice, counts its requests once.
-        if guard in counted or guard.is_exempt(decoded(path)):
+        if guard.mark in counted or (guard.has_exemptions and guard.is_exempt(path)):
             return self._app(environ, start_response)
         exchange = Exchange()
-        decision = exchange.ask(guard, attributes_of(environ, spelled(path), guard.reads), environ)
-        environ[_COUNTED] = (*counted, guard)
+        decision = exchange.ask(guard, attributes_of(environ, path, guard.reads), environ)
+        environ[_COUNTED] = (*counted, guard.mark)
         environ[DECISION] = decision
         return serve(self._app if decision.allowed else self._denied, environ, start_response, exchange)
 
@@ -167,5 +167,6 @@ def _close(close: Callable[[], object] | None, exchange: Exchange) -> None:
 def _deny(environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
     decision: Decision = environ[DECISION]
     body = problem(decision)
-    start_response(STATUS_LINE, [("Content-Type", PROBLEM_JSON), ("Content-Length", str(len(body)))])
+    headers = [("Content-Type", PROBLEM_JSON), ("Content-Length", str(len(body))), ("Cache-Control", "no-store")]
+    start_response(STATUS_LINE, headers)
     return [] if environ.get("REQUEST_METHOD") == "HEAD" else [body]

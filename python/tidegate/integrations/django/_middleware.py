@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 
 class RateLimitMiddleware:
     """
-    Limits the requests to a site by the setting `TIDEGATE`, and adds the header fields to every response, also those of `limit` and of the
-    throttle class.
+    Limits the requests to a site by the setting `TIDEGATE`, and tells clients on every response what is left.
 
-    Sync and async: under ASGI it never blocks the event loop. A denied request reaches neither the middleware below it nor a view.
+    What `limit` and the throttle class have to tell is among it. A denied request reaches neither the middleware below it nor a view. Sync
+    and async: under ASGI it never blocks the event loop.
 
     Args:
         get_response: The rest of the site.
@@ -53,9 +53,9 @@ class RateLimitMiddleware:
         guard = found.guard
         try:
             if guard is None or guard.is_exempt(request.path) or visit.ask(guard, attributes_for(guard, request), request).allowed:
-                response = self._get_response(request)
+                response: HttpResponseBase = self._get_response(request)
             else:
-                response = _denied(request, visit)
+                response = denial(found, request, visit)
             visit.hold(request)
             tell(visit, response)
         except BaseException:
@@ -73,9 +73,9 @@ class RateLimitMiddleware:
                 or guard.is_exempt(request.path)
                 or (await visit.ask_async(guard, attributes_for(guard, request), request)).allowed
             ):
-                response = await self._get_response(request)
+                response: HttpResponseBase = await self._get_response(request)
             else:
-                response = _denied(request, visit)
+                response = denial(found, request, visit)
             visit.hold(request)
             tell(visit, response)
         except BaseException:
@@ -83,8 +83,3 @@ class RateLimitMiddleware:
             await visit.end_async()
             raise
         return response
-
-
-def _denied(request: HttpRequest, visit: Visit) -> HttpResponseBase:
-    assert visit.decision is not None, "a denied request has a decision"
-    return denial(state(), request, visit.decision)

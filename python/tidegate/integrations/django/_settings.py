@@ -13,9 +13,9 @@ from django.core.signals import setting_changed
 from django.utils.module_loading import import_string
 
 from tidegate.errors import ConfigError
-from tidegate.integrations._arguments import GuardArguments
 from tidegate.integrations._guard import Guard
 from tidegate.integrations._routes import RouteGuards
+from tidegate.integrations._settings import GuardOptions
 
 if TYPE_CHECKING:
     from django.http import HttpRequest, HttpResponseBase
@@ -31,7 +31,7 @@ SOURCES = ("quotas", "rules", "limiter", "service")
 FUNCTIONS = ("key", "cost", "denied")
 """What can be a function, or the dotted path of one."""
 
-NAMES = ("enabled", "quotas", "denied", *GuardArguments.__annotations__)
+NAMES = ("enabled", "quotas", "denied", *GuardOptions.__annotations__)
 
 
 class State:
@@ -55,11 +55,10 @@ class State:
 
     def close(self) -> None:
         """
-        Ends the limiters.
+        Ends the limiter of the whole site. Those of views end with their last user.
         """
         if self.guard is not None:
             self.guard.close()
-        self.routes.close()
 
 
 def read_setting() -> dict[str, Any]:
@@ -109,7 +108,7 @@ def _forget(*, setting: str, **_: Any) -> None:  # noqa: ANN401  # what signals 
     """
     A test has changed the setting.
     """
-    global _state  # noqa: PLW0603  # as above
+    global _state
     if setting == SETTING:
         with _lock:
             before, _state = _state, None

@@ -6,11 +6,11 @@ from __future__ import annotations
 
 import functools
 import weakref
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from django.http import HttpResponse
 
-from tidegate.integrations._environ import attributes_of, spelled
+from tidegate.integrations._environ import attributes_of
 from tidegate.integrations._exchange import LISTS, Exchange
 from tidegate.integrations._guard import PROBLEM_JSON, STATUS, problem
 
@@ -79,7 +79,7 @@ def attributes_for(guard: Guard, request: HttpRequest, scope: str | None = None)
     Returns:
         The attributes, without `client`.
     """
-    attributes = attributes_of(request.META, spelled(request.path, "utf-8"), guard.reads)
+    attributes = attributes_of(request.META, request.path, guard.reads)
     if scope is not None:
         attributes["scope"] = scope
     return attributes
@@ -101,21 +101,22 @@ def tell(visit: Visit, response: HttpResponseBase) -> None:
             headers[name] = f"{headers[name]}, {value}"
 
 
-def denial(state: State, request: HttpRequest, decision: Decision) -> HttpResponseBase:
+def denial(state: State, request: HttpRequest, visit: Visit) -> HttpResponseBase:
     """
     The response to a denied request, without the header fields.
 
     Args:
         state: Who may answer instead.
         request: The request.
-        decision: The denial.
+        visit: The exchange, with the denial.
 
     Returns:
         The response.
     """
+    decision = cast("Decision", visit.decision)
     if state.denied is not None:
         return state.denied(request, decision)
-    return HttpResponse(problem(decision), status=STATUS, content_type=PROBLEM_JSON)
+    return HttpResponse(problem(decision), status=STATUS, content_type=PROBLEM_JSON, headers={"Cache-Control": "no-store"})
 
 
 def _close(visit: Visit, reference: weakref.ref[HttpRequest]) -> None:

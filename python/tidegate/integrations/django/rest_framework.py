@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from rest_framework.views import APIView
 
     from tidegate import Decision
+    from tidegate.integrations._guard import Guard
     from tidegate.quota import Quotas
 
 
@@ -63,7 +64,7 @@ class TidegateThrottle(BaseThrottle):
         user = request.user
         return None if user is None or not user.is_authenticated else user.pk
 
-    def get_cost(self, request: Request) -> int | None:  # noqa: ARG002  # for those who override it
+    def get_cost(self, request: Request) -> int:  # noqa: ARG002  # for those who override it
         """
         Says how much a request takes.
 
@@ -71,9 +72,9 @@ class TidegateThrottle(BaseThrottle):
             request: The request, of REST framework.
 
         Returns:
-            The cost; `None` is 1.
+            The cost.
         """
-        return None
+        return 1
 
     def allow_request(self, request: Request, view: APIView) -> bool:
         """
@@ -93,8 +94,9 @@ class TidegateThrottle(BaseThrottle):
         guard = found.routes.guard_of(limit)
         http_request = request._request  # noqa: SLF001  # the way to Django's request that the framework documents
         visit = visit_of(http_request)
-        attributes = attributes_for(guard, http_request, limit.scope)
-        decision = self._decision = visit.ask(guard, attributes, (self, request))
+        attributes = attributes_for(guard, http_request, found.routes.scope_of(limit, ""))
+        self._identify(guard, attributes, request)
+        decision = self._decision = visit.check(guard, attributes, guard.cost_of((self, request)))
         visit.hold(http_request)
         if not visit.is_told_outside:
             view.headers.update(visit.fields())
@@ -109,6 +111,18 @@ class TidegateThrottle(BaseThrottle):
         """
         return None if self._decision is None else self._decision.retry_after
 
+    def _identify(self, guard: Guard, attributes: dict[str, Any], request: Request) -> None:
+        said: object
+        try:
+            said = self.get_key(request)
+        except Exception as error:  # noqa: BLE001  # the guard knows what to do with it
+            said = error
+        if said is None:
+            # Nobody is logged in, and that is nothing to write into a log.
+            guard.identify(attributes, None)
+        else:
+            guard.identify_request(attributes, said)
+
     @classmethod
     def _limit_of(cls, view: APIView) -> RouteLimit:
         own: Quotas | None = getattr(view, "throttle_quotas", None)
@@ -122,16 +136,17 @@ class TidegateThrottle(BaseThrottle):
                 )
             owner = identity[1] or cls
             scope = cls.scope or f"{owner.__module__}.{owner.__qualname__}"
-            limit = RouteLimit.of(quotas, key=_key, cost=_cost, scope=scope, name=None)
+            limit = RouteLimit.of(quotas, key=_key, cost=_cost, scope=scope)
             cls._limits[identity] = limit
         return limit
 
 
-def _key(asked: tuple[TidegateThrottle, Request]) -> Any:  # noqa: ANN401  # what the guard makes of it
-    throttle, request = asked
-    return throttle.get_key(request)
+def _key(said: Any) -> Any:  # noqa: ANN401  # what `get_key` returned or raised
+    if isinstance(said, Exception):
+        raise said
+    return said
 
 
-def _cost(asked: tuple[TidegateThrottle, Request]) -> Any:  # noqa: ANN401  # as above
+def _cost(asked: tuple[TidegateThrottle, Request]) -> Any:  # noqa: ANN401  # what `get_cost` returns
     throttle, request = asked
     return throttle.get_cost(request)
