@@ -299,7 +299,21 @@ class Client:
         return f"Client({str(self._way.address)!r})"
 
     def _gate(self, attributes: Attributes, cost: int | None) -> RequestGate:
-        return RequestGate(self, attributes, cost)
+        return (RequestGate if self._way.has_slots else _GateWithoutDelays)(self, attributes, cost)
+
+
+class _GateWithoutDelays(RequestGate):
+    """
+    Asks over a protocol that knows no delays: whoever waits does not say how long a delay may be.
+    """
+
+    __slots__ = ()
+
+    def check(self, *, lease: str | None, max_delay: float | None) -> Decision:  # noqa: ARG002  # as `RequestGate` has it
+        return self.limiter.check(self.attributes, self.cost, lease=lease)
+
+    async def check_async(self, *, lease: str | None, max_delay: float | None) -> Decision:  # noqa: ARG002  # as above
+        return await self.limiter.check_async(self.attributes, self.cost, lease=lease)
 
 
 def _insist(decision: Decision) -> Decision:

@@ -195,6 +195,7 @@ class Pool:
         state = self._current()
         with state.lock:
             idle, state.idle = state.idle, []
+            self._disappoint(state, "the client is closed")
         for connection in idle:
             connection.close()
 
@@ -211,19 +212,15 @@ class Pool:
         try:
             connection = Connection(self._connect(), self._epoch)
         except (OSError, ValueError) as error:  # a name of 300 letters is a ValueError
-            # For all who wait for one it is the same.
-            away = Away("service_unavailable", f"the service cannot be reached: {error}")
             with state.lock:
                 state.open -= 1
-                waiting, state.waiting = state.waiting, []
-                for waiter in waiting:
-                    if waiter.set_running_or_notify_cancel():
-                        waiter.set_exception(away)
+                self._disappoint(state, f"the service cannot be reached: {error}")
             return
         with state.lock:
             if not self._is_closed:
                 self._hand_over(state, connection)
                 return
+            self._disappoint(state, "the client is closed")
         connection.close()
 
     def _connect(self) -> socket.socket:
@@ -245,6 +242,16 @@ class Pool:
             stream.close()
             raise
         return stream
+
+    @staticmethod
+    def _disappoint(state: _State, detail: str) -> None:
+        """
+        For all who wait for a connection it is the same: there is none.
+        """
+        waiting, state.waiting = state.waiting, []
+        for waiter in waiting:
+            if waiter.set_running_or_notify_cancel():
+                waiter.set_exception(Away("service_unavailable", detail))
 
     @staticmethod
     def _hand_over(state: _State, connection: Connection) -> None:
