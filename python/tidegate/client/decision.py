@@ -104,7 +104,7 @@ class RemoteDecision(_Waits):
         rules: Names of the rules that apply.
         shadowed: Names of the rules in shadow that would have denied the request.
         quotas: What each quota said.
-        fields: Header fields for the response.
+        header_fields: Header fields for the response.
         origin: Who decided.
         question: What was asked: what a slot is given back with.
         local: The decision of the fallback, which is its receipt.
@@ -126,7 +126,7 @@ class RemoteDecision(_Waits):
     rules: tuple[str, ...] = ()
     shadowed: tuple[str, ...] = ()
     quotas: tuple[RemoteQuotaStatus, ...] = ()
-    fields: tuple[tuple[str, str], ...] = ()
+    header_fields: tuple[tuple[str, str], ...] = ()
     origin: Origin = "service"
     question: Question | None = field(default=None, repr=False)
     local: Decision | None = field(default=None, repr=False)
@@ -147,7 +147,7 @@ class RemoteDecision(_Waits):
         Returns:
             `RateLimit-Policy`, `RateLimit` and, when denied with a finite wait, `Retry-After`; and what else the service is told to send.
         """
-        return dict(self.fields)
+        return dict(self.header_fields)
 
     def __repr__(self) -> str:
         answer = "allowed" if self.allowed else "denied"

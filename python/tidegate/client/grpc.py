@@ -195,7 +195,7 @@ class GrpcTransport:
             rule=name or None,
             rules=(name,) if name else (),
             quotas=(quota,) if is_limited else (),
-            fields=told or retry_field(retry_after_ns, allowed=allowed),
+            header_fields=told or retry_field(retry_after_ns, allowed=allowed),
             question=question,
         )
 
