@@ -8,7 +8,8 @@ import asyncio
 from datetime import timedelta
 from typing import assert_type
 
-from tidegate import Client, Decision, Limiter, Quota, QuotaStatus, Stats, errors, limit
+import tidegate
+from tidegate import Decision, Limiter, Quota, QuotaStatus, Stats, errors, limit
 from tidegate.slot import Slot
 from tidegate.testing import ManualClock
 
@@ -127,7 +128,7 @@ asyncio.run(fetch(5))  # type: ignore[arg-type]
 Client().get(5)  # type: ignore[arg-type]
 
 
-def clients(client: Client) -> None:
+def clients(client: tidegate.Client) -> None:
     """
     Code that was written for a limiter keeps its types when it moves to a service.
     """
@@ -135,6 +136,6 @@ def clients(client: Client) -> None:
     assert_type(client.allow({"client": "a"}, 2), bool)
     with client.slot({"client": "a"}, timeout=1.5) as slot:
         assert_type(slot, Slot)
-    Client("http://localhost", budget=0.01, fallback="rules.yaml", instances=3, token="abc")
-    Client("http://localhost", timeout=3)  # type: ignore[call-arg]
-    Client("http://localhost", on_service_error="panic")  # type: ignore[arg-type]
+    tidegate.Client("http://localhost", budget=0.01, fallback="rules.yaml", instances=3, token="abc")
+    tidegate.Client("http://localhost", timeout=3)  # type: ignore[call-arg]
+    tidegate.Client("http://localhost", on_service_error="panic")  # type: ignore[arg-type]
