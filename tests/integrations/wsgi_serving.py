@@ -198,9 +198,20 @@ class Program(Site):
     @classmethod
     def gunicorn(cls, application: str, *, workers: int = 1, threads: int = 1, env: Mapping[str, str] | None = None) -> Self:
         """
-        Gunicorn with so many worker processes.
+        Gunicorn with so many worker processes, which are forks of one that has imported the application.
         """
-        flags = ["--bind", "127.0.0.1:0", "--workers", str(workers), "--threads", str(threads), "--chdir", str(HERE), "--no-control-socket"]
+        flags = [
+            "--bind",
+            "127.0.0.1:0",
+            "--workers",
+            str(workers),
+            "--threads",
+            str(threads),
+            "--chdir",
+            str(HERE),
+            "--no-control-socket",
+            "--preload",
+        ]
         return cls(["-m", "gunicorn", application, *flags, "--graceful-timeout", "1"], env)
 
     @classmethod

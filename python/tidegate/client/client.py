@@ -47,12 +47,6 @@ class Client:
         UsageError: An option is wrong.
     """
 
-    clock = None
-    """The service has a clock of its own."""
-
-    is_shared = True
-    """Decisions take time."""
-
     def __init__(self, address: str, **options: Unpack[ClientOptions]) -> None:
         self._way = Way(address, **options)
 
@@ -60,6 +54,16 @@ class Client:
     def closed(self) -> bool:
         """Whether `close` was called."""
         return self._way.is_closed
+
+    @property
+    def clock(self) -> None:
+        """None: the service has a clock of its own."""
+        return
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether decisions take time: they do."""
+        return True
 
     @property
     def lease_ttl(self) -> float | None:
@@ -299,7 +303,21 @@ class Client:
         return f"Client({str(self._way.address)!r})"
 
     def _gate(self, attributes: Attributes, cost: int | None) -> RequestGate:
-        return RequestGate(self, attributes, cost)
+        return (RequestGate if self._way.has_slots else _GateWithoutDelays)(self, attributes, cost)
+
+
+class _GateWithoutDelays(RequestGate):
+    """
+    Asks over a protocol that knows no delays: whoever waits does not say how long a delay may be.
+    """
+
+    __slots__ = ()
+
+    def check(self, *, lease: str | None, max_delay: float | None) -> Decision:  # noqa: ARG002  # as `RequestGate` has it
+        return self.limiter.check(self.attributes, self.cost, lease=lease)
+
+    async def check_async(self, *, lease: str | None, max_delay: float | None) -> Decision:  # noqa: ARG002  # as above
+        return await self.limiter.check_async(self.attributes, self.cost, lease=lease)
 
 
 def _insist(decision: Decision) -> Decision:

@@ -96,6 +96,8 @@ class HttpTransport:
 
     def _request(self, question: Question) -> bytes:
         said: dict[str, Any] = {"attributes": question.facts}
+        if question.kind not in _FLAGS:
+            said["fields"] = True
         if question.cost is not None:
             said["cost"] = question.cost
         if question.lease is not None:

@@ -134,7 +134,7 @@ class Pool:
             for connection in stale:
                 connection.close()
         if is_room:
-            threading.Thread(target=self._open, args=(state,), name="tidegate-connect", daemon=True).start()
+            self._begin_to_open(state)
         return waiter
 
     def forget(self, waiter: Future[Connection]) -> None:
@@ -185,7 +185,7 @@ class Pool:
             is_wanted = any(not waiter.done() for waiter in state.waiting) and not self._is_closed
             state.open += is_wanted
         if is_wanted:
-            threading.Thread(target=self._open, args=(state,), name="tidegate-connect", daemon=True).start()
+            self._begin_to_open(state)
 
     def close(self) -> None:
         """
@@ -195,6 +195,7 @@ class Pool:
         state = self._current()
         with state.lock:
             idle, state.idle = state.idle, []
+            self._disappoint(state, "the client is closed")
         for connection in idle:
             connection.close()
 
@@ -207,23 +208,28 @@ class Pool:
                 connection.close()
         return self._state
 
+    def _begin_to_open(self, state: _State) -> None:
+        try:
+            threading.Thread(target=self._open, args=(state,), name="tidegate-connect", daemon=True).start()
+        except RuntimeError as error:
+            # The system has no more threads, or the interpreter is about to end.
+            with state.lock:
+                state.open -= 1
+                self._disappoint(state, f"no connection can be opened: {error}")
+
     def _open(self, state: _State) -> None:
         try:
             connection = Connection(self._connect(), self._epoch)
         except (OSError, ValueError) as error:  # a name of 300 letters is a ValueError
-            # For all who wait for one it is the same.
-            away = Away("service_unavailable", f"the service cannot be reached: {error}")
             with state.lock:
                 state.open -= 1
-                waiting, state.waiting = state.waiting, []
-                for waiter in waiting:
-                    if waiter.set_running_or_notify_cancel():
-                        waiter.set_exception(away)
+                self._disappoint(state, f"the service cannot be reached: {error}")
             return
         with state.lock:
             if not self._is_closed:
                 self._hand_over(state, connection)
                 return
+            self._disappoint(state, "the client is closed")
         connection.close()
 
     def _connect(self) -> socket.socket:
@@ -245,6 +251,16 @@ class Pool:
             stream.close()
             raise
         return stream
+
+    @staticmethod
+    def _disappoint(state: _State, detail: str) -> None:
+        """
+        For all who wait for a connection it is the same: there is none.
+        """
+        waiting, state.waiting = state.waiting, []
+        for waiter in waiting:
+            if waiter.set_running_or_notify_cancel():
+                waiter.set_exception(Away("service_unavailable", detail))
 
     @staticmethod
     def _hand_over(state: _State, connection: Connection) -> None:

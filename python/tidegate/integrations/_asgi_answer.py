@@ -32,7 +32,7 @@ def fields_of(decision: Decision) -> Fields:
     Returns:
         Names in lower case and values.
     """
-    return [(_NAMES.get(name) or name.lower().encode("latin-1"), value.encode("latin-1")) for name, value in decision.headers().items()]
+    return [(_NAMES[name], value.encode()) for name, value in decision.headers().items()]
 
 
 def with_fields(send: Send, fields: Fields) -> Send:

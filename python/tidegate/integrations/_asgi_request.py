@@ -30,6 +30,8 @@ def attributes_of(scope: Scope, reads: Reads) -> dict[str, Any]:
     """
     client = scope.get("client")
     attributes: dict[str, Any] = {"ip": peer_address(client[0] if client else None)}
+    if reads.is_address_only:
+        return attributes
     names = reads.attributes
     if names is None or "method" in names:
         attributes["method"] = scope.get("method", "GET")  # a handshake of WebSocket is a GET

@@ -4,7 +4,9 @@ A limit of single routes, for frameworks on Starlette.
 
 from __future__ import annotations
 
+from itertools import count
 from typing import TYPE_CHECKING, Any, TypeAlias
+from weakref import WeakKeyDictionary
 
 from tidegate.integrations._asgi_request import attributes_of
 from tidegate.integrations._guard import Guard
@@ -24,6 +26,8 @@ Taken: TypeAlias = "list[tuple[Guard, Decision]]"
 """What the limits of one request took so far."""
 
 _TAKEN = "tidegate.taken"
+_NUMBER = count(1)
+_NUMBERS: WeakKeyDictionary[object, int] = WeakKeyDictionary()
 
 
 class RouteLimit:
@@ -71,13 +75,14 @@ class RouteLimit:
 
     def _attributes(self, asgi: Scope, endpoint: Callable[..., Any] | None) -> dict[str, Any]:
         attributes = attributes_of(asgi, self.guard.reads)
-        if self._scope is not None:
-            attributes["scope"] = self._scope
-        else:
-            name = _name(endpoint or asgi.get("endpoint"))
+        scope = self._scope
+        if scope is None:
+            scope = _name(endpoint or asgi.get("endpoint"))
             # Two limits of one route may have the same quota and different keys: each counts for itself.
             before = len(taken_of(asgi))
-            attributes["scope"] = f"{name} {before}" if before else name
+            if before:
+                scope = f"{scope} {before}"
+        attributes["scope"] = scope if self.guard.is_shared else f"{_number(asgi.get('app'))} {scope}"
         return attributes
 
     def _to_give_back(self, asgi: Scope, decision: Decision) -> Taken:
@@ -106,3 +111,14 @@ def taken_of(asgi: Scope) -> Taken:
 
 def _name(endpoint: object) -> str:
     return f"{getattr(endpoint, '__module__', '')}.{getattr(endpoint, '__qualname__', type(endpoint).__qualname__)}"
+
+
+def _number(app: object) -> int:
+    # Equal limits share a limiter, and with it counters in memory. Two applications of one process, such as those that a factory makes for
+    # each test, must not.
+    if app is None:
+        return 0
+    number = _NUMBERS.get(app)
+    if number is None:
+        number = _NUMBERS[app] = next(_NUMBER)
+    return number

@@ -106,6 +106,8 @@ class Guard:
         self.is_shared = self.limiter.is_shared
         """Whether decisions take time, and async code has to await them."""
         self._holds = Holds(self.limiter)
+        self.is_simple = quotas is not None and key is None and cost is None and self._is_by_address()
+        """Whether a decision is `limiter.check({"ip": ...})` and nothing else: what most applications have, and the fastest."""
 
     @property
     def reads(self) -> Reads:
@@ -312,6 +314,9 @@ class Guard:
         """
         if self._is_owner:
             await self._elsewhere(self.limiter.close)
+
+    def _is_by_address(self) -> bool:
+        return self.reads.is_address_only and not self.is_shared and self.limiter.lease_ttl is None
 
     async def _decide_slots(self, attributes: Attributes, cost: int | None) -> Decision:
         # A caller that is cancelled while the store is asked never learns of its slot, and nobody would give it back.

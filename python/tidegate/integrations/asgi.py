@@ -15,6 +15,7 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
+from tidegate.integrations._address import peer_address
 from tidegate.integrations._asgi_answer import can_answer, deny, fields_of, with_fields
 from tidegate.integrations._asgi_delay import Waiting
 from tidegate.integrations._asgi_request import attributes_of
@@ -103,15 +104,11 @@ class RateLimit:
         if (taken is not None and self._mark in taken) or (guard.has_exemptions and guard.is_exempt(scope["path"])):
             await self.app(scope, receive, send)
             return
-        attributes = attributes_of(scope, guard.reads)
-        cost = None
-        if guard.key is None and guard.cost is None:
-            guard.identify(attributes, None)
+        if guard.is_simple:
+            client = scope.get("client")
+            decision = guard.limiter.check({"ip": peer_address(client[0] if client else None)})
         else:
-            request = scope if self._request is None else self._request(scope)
-            await guard.identify_request_async(attributes, request)
-            cost = await guard.cost_of_async(request)
-        decision = await guard.decide_async(attributes, cost) if guard.is_shared else guard.decide(attributes, cost)
+            decision = await self._decide(guard, scope)
         if guard.is_telling:
             send = with_fields(send, fields_of(decision))
         if not decision.allowed:
@@ -122,6 +119,16 @@ class RateLimit:
             await self.app(scope, receive, send)
         else:
             await self._hold(guard, decision, (scope, receive, send))
+
+    async def _decide(self, guard: Guard, scope: Scope) -> Decision:
+        attributes, cost = attributes_of(scope, guard.reads), None
+        if guard.key is None and guard.cost is None:
+            guard.identify(attributes, None)
+        else:
+            request = scope if self._request is None else self._request(scope)
+            await guard.identify_request_async(attributes, request)
+            cost = await guard.cost_of_async(request)
+        return await guard.decide_async(attributes, cost) if guard.is_shared else guard.decide(attributes, cost)
 
     async def _hold(self, guard: Guard, decision: Decision, connection: Connection) -> None:
         """

@@ -70,20 +70,26 @@ def limit(quotas: Quotas, **options: Unpack[LimitOptions]) -> Callable[[View], V
 
         @functools.wraps(view)
         def limited(request: HttpRequest, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401  # as above, or a coroutine
-            # `dispatch` of an async class-based view is called on the event loop without being a coroutine function itself.
             if is_async or _is_on_event_loop():
                 return limited_async(request, *args, **kwargs)
             visit = visit_of(request)
             is_admitted = _admit(found, _route(request, view, depth), request)
             return _told(visit, view(request, *args, **kwargs) if is_admitted else denial(state(), request, visit))
 
-        is_async = iscoroutinefunction(view)
+        is_async = iscoroutinefunction(view) or _is_async_class(view)
         if is_async:
             markcoroutinefunction(limited)
         setattr(limited, _DEPTH, depth)
         return cast(View, limited)
 
     return decorate
+
+
+def _is_async_class(view: Callable[..., Any]) -> bool:
+    # `dispatch` of an async class-based view returns what has to be awaited without being a coroutine function. `method_decorator` passes a
+    # function with the method inside, for each request.
+    method = getattr(view, "func", view)
+    return bool(getattr(getattr(method, "__self__", None), "view_is_async", False))
 
 
 def _is_on_event_loop() -> bool:
