@@ -4,7 +4,9 @@ Middleware for every ASGI application: Starlette, FastAPI, Litestar, Quart, Djan
 ```python
 from tidegate.integrations.asgi import RateLimit
 
-app = RateLimit(app, "100/minute", exempt=["/healthz"])
+async def application(scope, receive, send): ...
+
+app = RateLimit(application, "100/minute", exempt=["/healthz"])
 ```
 """
 

@@ -2,7 +2,9 @@
 FastAPI: limits as dependencies of routes and routers, and middleware for the whole application.
 
 ```python
-from tidegate.integrations.fastapi import RateLimit, install, limit
+from fastapi import Depends, FastAPI
+
+from tidegate.integrations.fastapi import install, limit
 
 app = FastAPI()
 install(app)

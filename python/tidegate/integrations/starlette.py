@@ -2,6 +2,10 @@
 Starlette: middleware for the whole application, and a decorator for single endpoints.
 
 ```python
+from starlette.applications import Starlette
+from starlette.middleware import Middleware
+from starlette.routing import Route
+
 from tidegate.integrations.starlette import RateLimit, limit
 
 @limit("5/minute")
