@@ -263,9 +263,18 @@ urlpatterns = [
         path(view.__name__, view, name=view.__name__)
         for view in (broken, stream, stream_async, torn, torn_async, forever, file, held, few, few_async, twice)
     ),
-    path("own_stream", limit("1 concurrent")(stream), name="own_stream"),
-    path("own_stream_async", limit("1 concurrent")(stream_async), name="own_stream_async"),
-    path("own_forever", limit("1 concurrent")(forever), name="own_forever"),
+    *(
+        path(f"own_{name}", limit("1 concurrent")(view), name=f"own_{name}")
+        for name, view in {
+            "plain": index,
+            "broken": broken,
+            "stream": stream,
+            "stream_async": stream_async,
+            "torn": torn,
+            "torn_async": torn_async,
+            "forever": forever,
+        }.items()
+    ),
     path("classy", Classy.as_view(), name="classy"),
     path("classy_async", ClassyAsync.as_view(), name="classy_async"),
     path("api", Api.as_view()),
