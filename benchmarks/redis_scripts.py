@@ -23,7 +23,7 @@ FILE = Path(__file__)
 TASKS = 64
 LIMIT, ALLOWED, DENIED = 100, 90, 20
 # What scripts of all limiters here are made of; heartbeats call others.
-INNER = ("time", "get", "mget", "exists", "set", "del", "incr", "incrby", "expire", "pexpire", "ttl", "pttl", "lrange", "lindex", "lpush", "ltrim")
+INNER = tuple("time get mget exists set del incr incrby expire pexpire ttl pttl lrange lindex lpush ltrim".split())
 
 QUOTAS = {
     "fixed_window": f"{LIMIT}/day fixed_window",
