@@ -32,7 +32,8 @@ def fields_of(decision: Decision) -> Fields:
     Returns:
         Names in lower case and values.
     """
-    return [(_NAMES[name], value.encode()) for name, value in decision.headers().items()]
+    # A service may be told to send others.
+    return [(_NAMES.get(name) or name.lower().encode(), value.encode()) for name, value in decision.headers().items()]
 
 
 def with_fields(send: Send, fields: Fields) -> Send:
