@@ -44,6 +44,7 @@ def _flask() -> Flask:
     Tidegate(app, QUOTAS, store=STORE, budget=BUDGET)
     app.add_url_rule("/", "index", lambda: "hello")
     app.add_url_rule("/stream", "stream", lambda: Response(_pieces()))
+    app.add_url_rule("/own", "own", limit("3 concurrent", name="own")(lambda: Response(_pieces())))
     app.add_url_rule("/few", "few", limit("2/minute")(lambda: "few"))
     return app
 
