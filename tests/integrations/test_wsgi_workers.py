@@ -75,7 +75,7 @@ def test_clients_that_go_away_give_slots_back(application: str, path: str, quota
     """
     with gunicorn(application, quotas, store) as site:
         for _ in range(2):
-            streams = []
+            streams: list[socket.socket] = []
 
             def one_more(streams: list[socket.socket] = streams) -> bool:
                 connection = site.open(path)
