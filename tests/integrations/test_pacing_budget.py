@@ -167,6 +167,21 @@ def test_a_log_that_explains_everything_knows_better_than_whole_seconds(budget: 
     assert 10 * SECOND == budget.turn(budget.join(), 12 * SECOND)
 
 
+def test_an_answer_that_comes_after_its_time_is_not_believed(budget: Budget) -> None:
+    """
+    It says what was left before others were counted; the log knows that of five in ten seconds four are used.
+    """
+    learned(budget, left(4, reset=1, quota=5, window=10))
+    late = send(budget)
+    learned(budget, left(1, reset=1, quota=5, window=10))
+    other = send(budget, 2 * SECOND)
+    budget.answered(late, left(3, reset=1, quota=5, window=10), 2 * SECOND)
+    budget.answered(other, left(None, None, quota=5, window=10), 2 * SECOND)
+
+    send(budget, 2 * SECOND)
+    assert 8 * SECOND == budget.turn(budget.join(), 2 * SECOND)
+
+
 def test_a_block_stops_everybody_and_then_lets_one_find_out(budget: Budget) -> None:
     """
     An answer to what was sent before it does not lift it.
