@@ -8,43 +8,21 @@ Everybody takes a turn in each round, and the median of the rounds counts. Nobod
 
 import statistics
 from collections.abc import Callable
-from dataclasses import dataclass
-from importlib import metadata
 from pathlib import Path
 from time import perf_counter
 from typing import Any
 from wsgiref.types import WSGIApplication
 
+import integrations_http
 import redis_server
-from child import Advance, run_child, serve
+from child import Advance, part_of, run_child, serve
 from flask import Flask
+from integrations_apps import AMOUNT, PATIENT_S, Subject
 from timing import collector_off
 from werkzeug.test import EnvironBuilder
 
 FILE = Path(__file__)
-AMOUNT = 1_000_000_000
-
-
-@dataclass(frozen=True)
-class Subject:
-    """A limiter before an application. It is made on the store of an address, or in memory."""
-
-    library: str
-    note: str
-    make: Callable[[str | None], WSGIApplication]
-
-    @property
-    def name(self) -> str:
-        """How tables call it."""
-        return f"{self.library}, {self.note}" if self.note else self.library
-
-    def is_installed(self) -> bool:
-        """Whether it can be measured here."""
-        try:
-            metadata.version({"bare": "flask"}.get(self.library, self.library))
-        except metadata.PackageNotFoundError:
-            return False
-        return True
+SERVED = FILE.with_name("integrations_flask_served.py")
 
 
 def _bare(_store: str | None) -> Flask:
@@ -58,7 +36,7 @@ def _tidegate(store: str | None) -> Flask:
     from tidegate.integrations.flask import Tidegate
 
     app = _bare(None)
-    Tidegate(app, f"{AMOUNT}/day", store=store or "memory://")
+    Tidegate(app, f"{AMOUNT}/day", store=store or "memory://", budget=PATIENT_S)
     return app
 
 
@@ -67,7 +45,7 @@ def _tidegate_route(store: str | None) -> Flask:
     from tidegate.integrations.flask import Tidegate, limit
 
     app = Flask("bench")
-    Tidegate(app, store=store or "memory://")
+    Tidegate(app, store=store or "memory://", budget=PATIENT_S)
     app.add_url_rule("/", "root", limit(f"{AMOUNT}/day")(lambda: {"ok": True}))
     return app
 
@@ -76,7 +54,7 @@ def _tidegate_wsgi(store: str | None) -> WSGIApplication:
     """The WSGI middleware around the application: header fields on every response."""
     from tidegate.integrations.wsgi import RateLimit
 
-    return RateLimit(_bare(None), f"{AMOUNT}/day", store=store or "memory://")
+    return RateLimit(_bare(None), f"{AMOUNT}/day", store=store or "memory://", budget=PATIENT_S)
 
 
 def _flask_limiter(*, headers: bool) -> Callable[[str | None], Flask]:
@@ -130,8 +108,10 @@ def installed() -> list[Subject]:
 
 
 def measure_all(*, quick: bool, advance: Advance) -> dict[str, Any]:
-    """Return the added time by limiter, in memory and on Redis."""
-    return run_child(FILE, {"quick": quick}, advance)
+    """Return the added time by limiter, in memory and on Redis, and the same over HTTP."""
+    added = run_child(FILE, {"quick": quick}, part_of(advance, 0, 2))
+    served = integrations_http.measure_served(installed(), SERVED, quick=quick, advance=part_of(advance, 1, 2))
+    return added | {"http": served}
 
 
 def _measure(*, quick: bool, advance: Advance) -> dict[str, Any]:
