@@ -136,6 +136,9 @@ def _wrap_async(endpoint: Callable[..., Awaitable[Any]], route: RouteLimit, deny
 
 
 def _wrap(endpoint: Callable[..., Any], route: RouteLimit, deny: Denial) -> Callable[..., Any]:
+    if any(getattr(function, "is_async", False) for function in (route.guard.key, route.guard.cost)):
+        raise UsageError("a blocking endpoint cannot await its key or cost: make the endpoint async, or the function blocking")
+
     @functools.wraps(endpoint)
     def call(*args: Any, **kwargs: Any) -> Any:  # noqa: ANN401  # as the endpoint takes and returns them
         connection = _connection(args, kwargs)
