@@ -149,6 +149,15 @@ class RemoteDecision(_Waits):
         """
         return dict(self.header_fields)
 
+    def header_pairs(self) -> list[tuple[bytes, bytes]]:
+        """
+        The same as ASGI writes it.
+
+        Returns:
+            Names in lower case and values, as bytes.
+        """
+        return [(name.lower().encode(), value.encode()) for name, value in self.header_fields]
+
     def __repr__(self) -> str:
         answer = "allowed" if self.allowed else "denied"
         if self.degraded:

@@ -11,5 +11,6 @@ Tidegate in front of applications: one module for each framework, and nothing to
 | `celery` | tasks: `limit` |
 | `httpx`, `requests` | clients that keep to what servers tell them: `PacedTransport`, `PacedAdapter` |
 
-What limits decides by a `Guard` (`_guard`), what keeps to limits by `tidegate.pacing`: so modules differ only in how a framework is asked and answered.
+What limits decides by a `Guard` (`_guard`), what keeps to limits by `tidegate.pacing`: modules differ only in how they ask and answer a
+framework.
 """

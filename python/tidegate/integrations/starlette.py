@@ -29,7 +29,7 @@ from starlette.websockets import WebSocket
 
 from tidegate.errors import UsageError
 from tidegate.integrations import asgi
-from tidegate.integrations._asgi_answer import can_answer, fields_of, with_fields
+from tidegate.integrations._asgi_answer import can_answer, with_fields
 from tidegate.integrations._asgi_route import RouteLimit
 from tidegate.integrations._guard import PROBLEM_JSON, STATUS, problem
 
@@ -173,7 +173,7 @@ class _Answer:
         return getattr(self._response, name)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        told = with_fields(send, fields_of(self._decision)) if self._guard.is_telling else send
+        told = with_fields(send, self._decision.header_pairs()) if self._guard.is_telling else send
         await asgi.run_held(self._response, (scope, receive, told), self._guard, self._decision)
 
     def __del__(self) -> None:
@@ -183,7 +183,7 @@ class _Answer:
 
 async def _refuse(websocket: WebSocket, response: Response, guard: Guard, decision: Decision) -> None:
     if can_answer(websocket.scope):
-        response.raw_headers.extend(fields_of(decision) if guard.is_telling else [])
+        response.raw_headers.extend(decision.header_pairs() if guard.is_telling else [])
         await websocket.receive()  # the handshake: before it nothing can be answered
         await websocket.send_denial_response(response)
     else:
