@@ -33,7 +33,8 @@ _OPTIONS = [
     ("grpc.max_receive_message_length", BODY_MAX),
     # The client asks by itself whether the service is back, and that must not find a channel that waits for minutes.
     ("grpc.initial_reconnect_backoff_ms", 100),
-    ("grpc.min_reconnect_backoff_ms", 100),
+    # How long an attempt to connect may take, whatever its name says: TLS on a busy machine takes more than a tenth of a second.
+    ("grpc.min_reconnect_backoff_ms", 2_000),
     ("grpc.max_reconnect_backoff_ms", 1_000),
     ("grpc.enable_retries", 0),
 ]
