@@ -216,6 +216,11 @@ impl Remote {
         ready.reply().await.map(drop)
     }
 
+    /// Makes up a call that gives back or renews, for a task that waits for it.
+    pub(crate) fn prepare_return(&self, op: Op, charge: &Charge<'_>) -> Result<Ready, StoreError> {
+        Arc::clone(&self.parts()).prepare_return(Some(op), charge)
+    }
+
     /// The same for calls that are answered by yes or no. `None` forgets the counter.
     fn done(&self, charge: &Charge<'_>, op: Option<Op>) -> Result<bool, StoreError> {
         match Arc::clone(&self.parts()).prepare_return(op, charge)?.wait()? {

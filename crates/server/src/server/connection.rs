@@ -5,6 +5,7 @@ mod drive;
 use std::io;
 use std::sync::Arc;
 
+use bytes::Bytes;
 use hyper::server::conn::{http1, http2};
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo};
@@ -19,6 +20,7 @@ use super::stream::{First, Io, Plain, Stream};
 use super::{Phase, Shared};
 use crate::app::Peer;
 use crate::metrics::ConnectionFailure;
+use crate::proxy::Tunnel;
 use crate::settings::Limits;
 use drive::{End, LINGER, drive};
 
@@ -96,8 +98,12 @@ pub(super) async fn serve<H: Handler>(socket: Plain, peer: Peer, place: Place) {
     } else {
         let mut connection = shared.protocols.http1.serve_connection(io, service);
         let end = drive(&mut connection, &activity, &place).await;
-        if end == End::SlowHead {
-            say_too_slow(connection.into_parts().io.into_inner()).await;
+        let parts = connection.into_parts();
+        let io = parts.io.into_inner();
+        match (end, activity.take_tunnel()) {
+            (End::SlowHead, _) => say_too_slow(io).await,
+            (End::Finished, Some(tunnel)) => drive_tunnel(io, parts.read_buf, tunnel, &shared).await,
+            _ => {}
         }
         end
     };
@@ -134,6 +140,17 @@ async fn lingered(shared: &Shared) {
     // The sender lives in what is shared.
     let _ = phase.wait_for(|phase| *phase >= Phase::Closing).await;
     tokio::time::sleep(LINGER).await;
+}
+
+/// Passes bytes on until one side has ended, or the server cuts.
+async fn drive_tunnel(io: Io, first: Bytes, tunnel: Tunnel, shared: &Shared) {
+    let mut phase = shared.phase.subscribe();
+    tokio::select! {
+        biased;
+        // The sender lives in what is shared.
+        _ = phase.wait_for(|phase| *phase == Phase::Cut) => {}
+        () = tunnel.run(io, first) => {}
+    }
 }
 
 /// Says so and goes.
