@@ -12,6 +12,7 @@
 //! | `exchange` | one request to one server, up to the head of the response |
 //! | `request_body`, `response_body` | bodies, read as fast as the other side takes them |
 //! | `refuse` | a request that goes nowhere, and what becomes of its body |
+//! | `settle` | costs that only the server knows |
 //! | `slot` | what concurrency quotas lend, held until the response has ended |
 //! | `tunnel` | `WebSocket`: connections that are no longer ones of HTTP |
 //!
@@ -40,6 +41,7 @@ mod request_body;
 mod response_body;
 mod route;
 pub mod settings;
+mod settle;
 mod slot;
 mod tunnel;
 
@@ -49,7 +51,7 @@ pub use tunnel::Tunnel;
 use std::sync::Arc;
 use std::time::Duration;
 
-use http::{Request, Response, StatusCode};
+use http::{HeaderName, Request, Response, StatusCode};
 use hyper::body::Incoming;
 use tidegate_core::rules::address::Network;
 use tidegate_engine::decision::Origin;
@@ -78,6 +80,7 @@ pub struct Proxy {
     groups: Vec<Group>,
     pool: Arc<Pool>,
     trusted_proxies: Vec<Network>,
+    cost_header: Option<HeaderName>,
     scheme: &'static str,
 }
 
@@ -96,6 +99,7 @@ impl Proxy {
             groups,
             pool: Arc::new(Pool::new(workers, servers)),
             trusted_proxies: settings.trusted_proxies.clone(),
+            cost_header: settings.cost_header.as_ref().and_then(|name| HeaderName::try_from(name).ok()),
             scheme: if settings.listener.tls.is_some() { "https" } else { "http" },
         }
     }
@@ -123,7 +127,8 @@ async fn answer(app: &Arc<App>, peer: Peer, request: Request<Incoming>, watch: &
     let wants = Wants::of(&head);
     let host = match head::checked(&head) {
         Ok(host) => host,
-        Err(problem) => return refuse::with(problem.into_response(), wants, &head, body),
+        // Who sends one request that makes no sense may send another: where it begins is anybody's guess.
+        Err(problem) => return refuse::ending(problem.into_response(), head.version),
     };
     let Some(route) = proxy.routes.find(host.as_ref().map_or("", |host| host.as_str()), head.uri.path()) else {
         let problem = Problem::new(StatusCode::NOT_FOUND, "no route leads from here to a server");
@@ -153,7 +158,12 @@ async fn answer(app: &Arc<App>, peer: Peer, request: Request<Incoming>, watch: &
     let path = route.path(head.uri.path_and_query().map_or("/", http::uri::PathAndQuery::as_str)).into_owned();
     let asked = forward::Asked { head, body: RequestBody::new(body), path, wants, origin };
     let mut response = forward::forward(proxy, group, asked, slot).await;
-    tell(response.headers_mut(), app, &decision);
+    let headers = response.headers_mut();
+    let settled = match &proxy.cost_header {
+        Some(field) => settle::settle(&app.engine, &decision, field, headers).await,
+        None => None,
+    };
+    tell(headers, app, settled.as_ref().unwrap_or(&decision));
     response
 }
 

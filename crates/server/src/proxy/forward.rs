@@ -1,5 +1,7 @@
 //! A request that was allowed: servers are tried until one answers.
 
+use std::sync::Arc;
+
 use http::header::{CONNECTION, CONTENT_LENGTH, EXPECT, HOST, TE, TRANSFER_ENCODING, UPGRADE};
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Uri, Version};
@@ -11,6 +13,7 @@ use super::exchange::{Failure, exchange};
 use super::group::{Chosen, Group};
 use super::head::{self, Origin, Wants};
 use super::pool::Lent;
+use super::refuse::ending;
 use super::request_body::RequestBody;
 use super::response_body::{Held, ResponseBody};
 use super::settings::{HostPolicy, UpstreamProtocol};
@@ -36,12 +39,16 @@ pub(super) async fn forward(proxy: &Proxy, group: &Group, asked: Asked<'_>, slot
     let deadline = Instant::now() + or_never(group.settings.total_timeout);
     let version = asked.head.version;
     let wants = asked.wants;
-    let mut response = match sent(proxy, group, asked, deadline).await {
-        Ok((response, lent)) => respond(response, Held { lent, slot }, group, wants, deadline),
+    let progress = Arc::clone(asked.body.progress());
+    let (response, lent) = match sent(proxy, group, asked, deadline).await {
+        Ok(sent) => sent,
         Err(problem) => return closing_if_unread(problem, version),
     };
+    let is_refused = wants.go_ahead && progress.is_untouched();
+    let mut response = respond(response, Held { lent: Some(lent), slot, progress }, group, wants, deadline);
     head::add_via(response.headers_mut(), version);
-    response
+    // A body that nobody asked for never comes, or it does: no other request can follow it.
+    if is_refused { ending(response, version) } else { response }
 }
 
 /// Sends a request to one server after the other, until one answers.
@@ -112,11 +119,8 @@ fn problem_of(failure: &Failure) -> Problem {
 
 /// An answer to a request whose body nobody will read: no other request can follow on a connection of HTTP/1.
 fn closing_if_unread((problem, is_unread): (Problem, bool), version: Version) -> Response<Body> {
-    let mut response = problem.into_response();
-    if is_unread && version < Version::HTTP_2 {
-        response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
-    }
-    response
+    let response = problem.into_response();
+    if is_unread { ending(response, version) } else { response }
 }
 
 /// What a server answered, as the client gets it.
@@ -136,7 +140,7 @@ fn respond(mut response: Response<Incoming>, held: Held, group: &Group, wants: W
 }
 
 /// The connections of client and server are no longer ones of HTTP.
-fn switch(mut response: Response<Incoming>, held: Held, wants: Wants) -> Response<Body> {
+fn switch(mut response: Response<Incoming>, mut held: Held, wants: Wants) -> Response<Body> {
     if !wants.upgrade {
         return Problem::new(StatusCode::BAD_GATEWAY, "the upstream switched to a protocol that nobody asked for").into_response();
     }
@@ -148,7 +152,7 @@ fn switch(mut response: Response<Incoming>, held: Held, wants: Wants) -> Respons
     *switched.headers_mut() = std::mem::take(response.headers_mut());
     switched.headers_mut().insert(CONNECTION, HeaderValue::from_static("upgrade"));
     switched.headers_mut().insert(UPGRADE, protocol.unwrap_or(HeaderValue::from_static("websocket")));
-    switched.extensions_mut().insert(Tunnel::new(server, held.slot));
+    switched.extensions_mut().insert(Tunnel::new(server, held.slot.take()));
     switched
 }
 

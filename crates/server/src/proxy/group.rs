@@ -48,7 +48,7 @@ mod tests {
             "keep_alive": 1, "idle_connections": 1, "retries": 1,
         });
         let group = Group::new(serde_json::from_value(settings).expect("settings of a group"), 10);
-        let mut chosen = |tried: &[usize]| group.choose(tried).map(|chosen| chosen.number);
+        let chosen = |tried: &[usize]| group.choose(tried).map(|chosen| chosen.number);
         assert_eq!([chosen(&[]), chosen(&[]), chosen(&[]), chosen(&[])], [Some(10), Some(11), Some(12), Some(10)]);
         assert_eq!(chosen(&[11]), Some(12));
         assert_eq!(chosen(&[12, 10]), Some(11));

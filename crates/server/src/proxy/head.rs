@@ -55,7 +55,9 @@ impl Wants {
     pub(super) fn of(head: &Parts) -> Self {
         let headers = &head.headers;
         // Only to what is known to carry no requests: in a tunnel of HTTP/2 there would be some that nobody counts.
-        let is_web_socket = has_token(headers, &UPGRADE, "websocket") && headers.get_all(UPGRADE).iter().count() == 1;
+        let mut protocols = headers.get_all(UPGRADE).iter();
+        let is_web_socket = protocols.next().is_some_and(|one| one.as_bytes().eq_ignore_ascii_case(b"websocket"));
+        let is_web_socket = is_web_socket && protocols.next().is_none();
         Self {
             upgrade: head.version == Version::HTTP_11
                 && head.method == Method::GET

@@ -31,12 +31,18 @@ pub(super) fn with(mut response: Response<Body>, wants: Wants, head: &Parts, bod
     let is_long = body.size_hint().lower() > BYTES_MAX;
     if is_long || wants.go_ahead {
         // Who waits to be told to go on never sends its body, and of who does nobody knows which one it is: no request can follow.
-        if head.version < Version::HTTP_2 {
-            response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
-        }
+        response = ending(response, head.version);
     }
     if !wants.go_ahead {
         tokio::spawn(timeout(WITHIN, throw_away(body)));
+    }
+    response
+}
+
+/// An answer behind which the connection ends. HTTP/2 ends streams instead.
+pub(super) fn ending(mut response: Response<Body>, version: Version) -> Response<Body> {
+    if version < Version::HTTP_2 {
+        response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
     }
     response
 }

@@ -1,5 +1,6 @@
 //! The body of a request on its way to a server.
 
+use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -11,14 +12,15 @@ use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 use hyper::body::Incoming;
 use parking_lot::Mutex;
-use tokio::sync::oneshot;
-use tokio::time::{Timeout, timeout};
+use tokio::sync::{Notify, oneshot};
+use tokio::time::timeout;
+
+use crate::body::BrokenOff;
 
 /// How long a client that expects `100 Continue` is kept waiting for a server that says nothing.
 const CONTINUE_WITHIN: Duration = Duration::from_secs(1);
 
 /// The body of a request on its way to a server. It is read only as fast as the server takes it.
-#[derive(Debug)]
 pub(super) struct RequestBody {
     /// `None` if there is none.
     incoming: Option<Incoming>,
@@ -32,16 +34,23 @@ pub(super) struct Progress {
     /// Frames that were passed on; it wraps around.
     steps: AtomicU32,
     end: AtomicU8,
+    /// Told when the response has ended.
+    answered: Notify,
 }
 
 const UNDER_WAY: u8 = 0;
 const SENT: u8 = 1;
 const BROKEN: u8 = 2;
 
-/// Holds a body back until the server asks for it, or has said nothing for too long.
-type Gate = Pin<Box<Timeout<oneshot::Receiver<()>>>>;
+/// Holds a body back until the server asks for it, or has said nothing for too long: true. False if it has answered without asking, and all of the
+/// response has come.
+type Gate = Pin<Box<dyn Future<Output = bool> + Send>>;
 
 impl Progress {
+    fn at(end: u8) -> Arc<Self> {
+        Arc::new(Self { steps: AtomicU32::new(0), end: AtomicU8::new(end), answered: Notify::new() })
+    }
+
     /// A number that changes with every piece of the body.
     pub(super) fn steps(&self) -> u32 {
         self.steps.load(Ordering::Relaxed)
@@ -50,6 +59,16 @@ impl Progress {
     /// Whether everything was passed on.
     pub(super) fn is_sent(&self) -> bool {
         self.end.load(Ordering::Relaxed) == SENT
+    }
+
+    /// Whether nothing of it has been asked for yet.
+    pub(super) fn is_untouched(&self) -> bool {
+        self.steps() == 0 && !self.is_sent()
+    }
+
+    /// Notes that the response has ended: a body that was not asked for until then never will be.
+    pub(super) fn answered(&self) {
+        self.answered.notify_one();
     }
 
     /// Whether the client broke off, or made a mistake.
@@ -61,13 +80,12 @@ impl Progress {
 impl RequestBody {
     pub(super) fn new(incoming: Incoming) -> Self {
         let is_empty = incoming.is_end_stream();
-        let progress = Progress { steps: AtomicU32::new(0), end: AtomicU8::new(if is_empty { SENT } else { UNDER_WAY }) };
-        Self { incoming: (!is_empty).then_some(incoming), progress: Arc::new(progress), gate: None }
+        Self { incoming: (!is_empty).then_some(incoming), progress: Progress::at(if is_empty { SENT } else { UNDER_WAY }), gate: None }
     }
 
     /// One without content, for a request that is sent again.
     pub(super) fn empty() -> Self {
-        Self { incoming: None, progress: Arc::new(Progress { steps: AtomicU32::new(0), end: AtomicU8::new(SENT) }), gate: None }
+        Self { incoming: None, progress: Progress::at(SENT), gate: None }
     }
 
     /// How far it has come.
@@ -83,7 +101,15 @@ impl RequestBody {
     /// Holds it back until the server asks for it: only reading it tells the client to go on. Answers how the server asks.
     pub(super) fn hold_back(&mut self) -> impl Fn() + Send + Sync + 'static {
         let (sender, receiver) = oneshot::channel();
-        self.gate = Some(Box::pin(timeout(CONTINUE_WITHIN, receiver)));
+        let progress = Arc::clone(&self.progress);
+        self.gate = Some(Box::pin(async move {
+            let is_refused = matches!(timeout(CONTINUE_WITHIN, receiver).await, Ok(Err(_)));
+            if is_refused {
+                // To break off now would also break off the response.
+                progress.answered.notified().await;
+            }
+            !is_refused
+        }));
         let sender = Mutex::new(Some(sender));
         move || {
             if let Some(sender) = sender.lock().take() {
@@ -101,13 +127,16 @@ impl RequestBody {
 
 impl Body for RequestBody {
     type Data = Bytes;
-    type Error = hyper::Error;
+    type Error = BrokenOff;
 
-    fn poll_frame(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
+    fn poll_frame(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BrokenOff>>> {
         if let Some(gate) = &mut self.gate {
-            // Asked for, too late, or nobody left who could ask: in any case it is time.
-            let _ = std::task::ready!(gate.as_mut().poll(context));
+            let is_wanted = std::task::ready!(gate.as_mut().poll(context));
             self.gate = None;
+            if !is_wanted {
+                self.ended(BROKEN);
+                return Poll::Ready(Some(Err(BrokenOff)));
+            }
         }
         let Some(incoming) = &mut self.incoming else { return Poll::Ready(None) };
         let frame = std::task::ready!(Pin::new(&mut *incoming).poll_frame(context));
@@ -119,7 +148,7 @@ impl Body for RequestBody {
             Some(Ok(_)) if is_end => self.ended(SENT),
             Some(Ok(_)) => {}
         }
-        Poll::Ready(frame)
+        Poll::Ready(frame.map(|frame| frame.map_err(|_| BrokenOff)))
     }
 
     fn is_end_stream(&self) -> bool {
@@ -128,5 +157,11 @@ impl Body for RequestBody {
 
     fn size_hint(&self) -> SizeHint {
         self.incoming.as_ref().map_or_else(|| SizeHint::with_exact(0), Body::size_hint)
+    }
+}
+
+impl fmt::Debug for RequestBody {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RequestBody").field("progress", &self.progress).finish_non_exhaustive()
     }
 }

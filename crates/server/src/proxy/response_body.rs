@@ -1,6 +1,7 @@
 //! The body of a response on its way to the client.
 
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -11,6 +12,7 @@ use tokio::time::{Instant, Sleep, sleep_until};
 
 use super::or_never;
 use super::pool::Lent;
+use super::request_body::Progress;
 use super::slot::Slot;
 use crate::body::BrokenOff;
 
@@ -31,8 +33,16 @@ pub(super) struct ResponseBody {
 /// What a request holds until its response has ended.
 #[derive(Debug)]
 pub(super) struct Held {
-    pub(super) lent: Lent,
+    pub(super) lent: Option<Lent>,
     pub(super) slot: Option<Slot>,
+    /// Of the request's body.
+    pub(super) progress: Arc<Progress>,
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        self.progress.answered();
+    }
 }
 
 impl ResponseBody {
@@ -46,8 +56,8 @@ impl ResponseBody {
 
     /// The response has ended as it should.
     fn end(&mut self) {
-        if let Some(Held { lent, slot }) = self.held.take() {
-            drop(slot);
+        let Some(mut held) = self.held.take() else { return };
+        if let Some(lent) = held.lent.take() {
             lent.give_back();
         }
     }

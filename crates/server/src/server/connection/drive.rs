@@ -187,8 +187,12 @@ impl<'a> Drive<'a> {
                 self.set(State::Head(self.activity.steps()), timer, self.limits.read_timeout);
             }
             State::Head(_) => self.set(State::Looking, timer, self.until_look()),
-            State::Looking if self.is_stuck() => return Some(End::Stuck),
-            State::Looking => self.look(connection, timer),
+            State::Looking => {
+                if self.is_stuck() {
+                    return Some(End::Stuck);
+                }
+                self.look(connection, timer);
+            }
             State::Lingering => self.finish(connection, timer),
             // A server that closes waits for requests under way as long as it was told to.
             State::Finishing if self.activity.is_forwarding() || (self.is_closing && self.activity.is_running()) => {

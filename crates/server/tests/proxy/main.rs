@@ -1,0 +1,8 @@
+//! The proxy over real sockets: forwarding, refusing, slots, failures.
+
+mod enforcing;
+mod failures;
+mod forwarding;
+mod setup;
+mod smuggling;
+mod tunnels;
