@@ -15,7 +15,7 @@ use super::request_body::RequestBody;
 use super::settings::{GroupSettings, ServerUrl};
 
 /// The most bytes of a response's head. Servers are trusted more than clients, and still not with all memory.
-const HEAD_BYTES_MAX: usize = 64 * 1_024;
+const HEAD_BYTES_MAX: u16 = u16::MAX;
 
 /// HTTP/2: the bytes that all responses of a connection, and one of them, may send ahead of their clients.
 const CONNECTION_WINDOW: u32 = 1_024 * 1_024;
@@ -38,7 +38,7 @@ pub(super) enum DialError {
 pub(super) async fn http1(url: &ServerUrl, group: &GroupSettings) -> Result<http1::SendRequest<RequestBody>, DialError> {
     within(group, async {
         let mut builder = http1::Builder::new();
-        builder.max_header_size(HEAD_BYTES_MAX).max_buf_size(HEAD_BYTES_MAX);
+        builder.max_header_size(HEAD_BYTES_MAX.into()).max_buf_size(HEAD_BYTES_MAX.into());
         let (sender, connection) = builder.handshake(TokioIo::new(connect(url).await?)).await.map_err(io::Error::other)?;
         // What breaks it is told to those who wait for an answer.
         tokio::spawn(async move { drop(connection.with_upgrades().await) });
@@ -54,7 +54,7 @@ pub(super) async fn http2(url: &ServerUrl, group: &GroupSettings) -> Result<http
         builder
             .initial_connection_window_size(CONNECTION_WINDOW)
             .initial_stream_window_size(STREAM_WINDOW)
-            .max_header_list_size(HEAD_BYTES_MAX as u32);
+            .max_header_list_size(HEAD_BYTES_MAX.into());
         let (sender, connection) = builder.handshake(TokioIo::new(connect(url).await?)).await.map_err(io::Error::other)?;
         tokio::spawn(async move { drop(connection.await) });
         Ok(sender)

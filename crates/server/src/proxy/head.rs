@@ -75,7 +75,8 @@ pub(super) fn checked(head: &Parts) -> Result<Option<Authority>, Problem> {
         return Err(Problem::new(StatusCode::METHOD_NOT_ALLOWED, format!("{} is not forwarded", head.method)));
     }
     let path = head.uri.path();
-    if !path.starts_with('/') && !(path == "*" && head.method == Method::OPTIONS) {
+    let is_of_all = path == "*" && head.method == Method::OPTIONS;
+    if !path.starts_with('/') && !is_of_all {
         return Err(Problem::bad_request("the target of a request begins with a slash"));
     }
     let mut codings = head.headers.get_all(TRANSFER_ENCODING).iter();

@@ -70,17 +70,12 @@ impl ResponseBody {
 
     /// Whether the server has been waited for too long.
     fn is_late(&mut self, context: &mut Context<'_>) -> bool {
-        let at = || (Instant::now() + or_never(self.idle_timeout)).min(self.deadline);
-        let timer = match &mut self.timer {
-            Some(timer) => {
-                if !self.is_waiting {
-                    timer.as_mut().reset((Instant::now() + or_never(self.idle_timeout)).min(self.deadline));
-                }
-                timer
-            }
-            None => self.timer.insert(Box::pin(sleep_until(at()))),
-        };
-        self.is_waiting = true;
+        let at = (Instant::now() + or_never(self.idle_timeout)).min(self.deadline);
+        let was_waiting = std::mem::replace(&mut self.is_waiting, true);
+        let timer = self.timer.get_or_insert_with(|| Box::pin(sleep_until(at)));
+        if !was_waiting {
+            timer.as_mut().reset(at);
+        }
         timer.as_mut().poll(context).is_ready()
     }
 }
