@@ -23,7 +23,7 @@ FILE = Path(__file__)
 TASKS = 64
 LIMIT, ALLOWED, DENIED = 100, 90, 20
 # What scripts of all limiters here are made of; heartbeats call others.
-INNER = ("time", "get", "set", "del", "incr", "incrby", "expire", "pexpire", "ttl", "pttl", "lrange", "lindex", "lpush", "ltrim")
+INNER = ("time", "get", "mget", "exists", "set", "del", "incr", "incrby", "expire", "pexpire", "ttl", "pttl", "lrange", "lindex", "lpush", "ltrim")
 
 QUOTAS = {
     "fixed_window": f"{LIMIT}/day fixed_window",
@@ -133,8 +133,9 @@ def _floor(server: "Single", names: int, count: int) -> dict[str, Any]:
     """Return what no limiter in Lua can be below."""
     from redis_load import BareLoop, Command  # noqa: PLC0415 - only here
 
-    use = "redis.call('GET', KEYS[{0}]) redis.call('SET', KEYS[{0}], 'x', 'PX', 86400000)"
-    script = " ".join(["redis.call('TIME')", *(use.format(number + 1) for number in range(names)), "return { 1 }"])
+    get = "redis.call('GET', KEYS[1])" if names == 1 else "redis.call('MGET', unpack(KEYS))"
+    sets = (f"redis.call('SET', KEYS[{number + 1}], 'x', 'PX', 86400000)" for number in range(names))
+    script = " ".join(["redis.call('TIME')", get, *sets, "return { 1 }"])
     loaded = server.command("SCRIPT", "LOAD", script)
     assert isinstance(loaded, bytes)
     loop = BareLoop(server, Command((b"EVALSHA", loaded, b"%d" % names, *(b"floor:%d" % number for number in range(names)))), TASKS)

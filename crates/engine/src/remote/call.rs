@@ -17,7 +17,7 @@ use tidegate_store::redis::store::Answer;
 use tidegate_store::store::{Charge, OwnedCharge, Part, StoreError};
 use tokio::time::timeout;
 
-use super::waiting::wait_for;
+use super::waiting::{deadline, wait_for};
 use super::{Guard, Parts};
 use crate::failure::breaker::{Admit, Outcome, Token};
 use crate::failure::debts::Debt;
@@ -123,7 +123,7 @@ impl Parts {
 
     /// Sends debits first, and waits for their answers: only then is the store sure to know of them.
     fn pay_before(self: Arc<Self>, debts: SmallVec<[Debt<OwnedCharge>; 1]>, answer: Answer) -> Answer {
-        Box::pin(async move {
+        Answer::new(async move {
             for debt in debts {
                 Arc::clone(&self).pay(debt).await;
             }
@@ -257,7 +257,8 @@ impl Ready {
         let _context = handle.enter();
         let mut asked = Asked { parts, call: Some((call, answer)), budget };
         let Some((_, answer)) = &mut asked.call else { return Err(StoreError::Timeout) };
-        match wait_for(answer.as_mut(), budget) {
+        let deadline = deadline(budget);
+        match answer.wait(deadline).or_else(|| wait_for(answer, deadline)) {
             Some(reply) => asked.take_in(reply),
             None => asked.give_up(),
         }

@@ -14,7 +14,7 @@ use tidegate_store::store::{Charge, Part, Place, Store as _, StoreError};
 use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
 
-use super::waiting::wait_for;
+use super::waiting::{deadline, wait_for};
 use super::{Guard, Parts};
 use crate::failure::breaker::{Admit, BreakerState, Outcome, Token};
 use crate::failure::random::Random;
@@ -68,7 +68,7 @@ pub(super) fn first(parts: &Arc<Parts>, patience: Duration) {
     let _context = handle.enter();
     let mut beat = std::pin::pin!(Arc::clone(parts).beat());
     // In vain if the servers are away: then decisions are taken without them.
-    let _ = wait_for(beat.as_mut(), patience);
+    let _ = wait_for(&mut beat, deadline(patience));
 }
 
 impl Parts {

@@ -8,6 +8,7 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::thread::{self, Thread};
 use std::time::Duration;
 
+use tidegate_core::time::Ticks;
 use tidegate_store::clock::monotonic_ns;
 
 /// Who waits.
@@ -29,9 +30,14 @@ impl Wake for Waiter {
     }
 }
 
+/// When a time that begins now is over, by [`monotonic_ns`].
+pub(super) fn deadline(budget: Duration) -> Ticks {
+    monotonic_ns().saturating_add(u64::try_from(budget.as_nanos()).unwrap_or(u64::MAX))
+}
+
 /// The answer; `None` if it did not come in time.
-pub(super) fn wait_for<T>(mut answer: Pin<&mut (dyn Future<Output = T> + Send)>, budget: Duration) -> Option<T> {
-    let deadline = monotonic_ns().saturating_add(u64::try_from(budget.as_nanos()).unwrap_or(u64::MAX));
+pub(super) fn wait_for<F: Future + Unpin>(answer: &mut F, deadline: Ticks) -> Option<F::Output> {
+    let mut answer = Pin::new(answer);
     let waiter = Arc::new(Waiter { thread: thread::current(), is_called: AtomicBool::new(false) });
     let waker = Waker::from(Arc::clone(&waiter));
     loop {
@@ -39,11 +45,11 @@ pub(super) fn wait_for<T>(mut answer: Pin<&mut (dyn Future<Output = T> + Send)>,
             return Some(answer);
         }
         while !waiter.is_called.swap(false, Ordering::Acquire) {
-            let left_ns = deadline.saturating_sub(monotonic_ns());
-            if left_ns == 0 {
+            let left = deadline.saturating_sub(monotonic_ns());
+            if left == 0 {
                 return None;
             }
-            thread::park_timeout(Duration::from_nanos(left_ns));
+            thread::park_timeout(Duration::from_nanos(left));
         }
     }
 }

@@ -8,19 +8,22 @@ mod dial;
 mod greet;
 mod info;
 mod life;
+mod line;
 mod link;
 mod queue;
 mod stream;
 
 use std::sync::Arc;
 
+use tidegate_core::time::Ticks;
 use tokio::runtime::Handle;
-use tokio::sync::watch;
+use tokio::sync::{oneshot, watch};
 use tokio::time::Instant;
 
 use super::resp::{Command, Value};
 use super::url::{Address, Login};
 use crate::store::StoreError;
+use line::{Exchanged, Line, Taken};
 use queue::Queue;
 
 /// Why there is no reply.
@@ -110,15 +113,28 @@ pub enum Mode {
 #[derive(Debug)]
 pub struct Node {
     address: Address,
+    login: Arc<Login>,
     queue: Arc<Queue>,
+    io: Handle,
+}
+
+/// What becomes of a call on a thread that waits.
+#[derive(Debug)]
+pub enum Exchange {
+    /// Nothing was sent: at present the thread cannot have a connection for itself.
+    Nothing,
+    /// The answer, or how it was lost.
+    Answer(Result<Value, CallError>),
+    /// It was sent, and the answer has not come in time. It may still come.
+    Late(oneshot::Receiver<Result<Value, CallError>>),
 }
 
 impl Node {
     /// Begins to connect on `io`, and keeps one connection alive until it is closed or dropped.
     pub fn start(address: Address, login: Arc<Login>, io: &Handle) -> Arc<Self> {
         let queue = Arc::new(Queue::default());
-        io.spawn(life::run(Arc::clone(&queue), address.clone(), login));
-        Arc::new(Self { address, queue })
+        io.spawn(life::run(Arc::clone(&queue), address.clone(), Arc::clone(&login)));
+        Arc::new(Self { address, login, queue, io: io.clone() })
     }
 
     /// Sends a command and waits for the answer, which may be [`Value::Error`].
@@ -136,6 +152,39 @@ impl Node {
         answer
             .await
             .unwrap_or_else(|_| Err(CallError::Lost(StoreError::unavailable("the runtime of the connection was stopped"))))
+    }
+
+    /// The same on a thread that waits for the answer until `deadline` (by [`monotonic_ns`](crate::clock::monotonic_ns)), if it can
+    /// have a connection for itself.
+    pub fn exchange(&self, command: &Command, deadline: Ticks) -> Exchange {
+        if self.login.tls.is_some() {
+            return Exchange::Nothing;
+        }
+        let (line, epoch) = match self.queue.take_line() {
+            Taken::Line(line, epoch) => (line, epoch),
+            Taken::Make(epoch) => {
+                self.io.spawn(make_line(Arc::clone(&self.queue), self.address.clone(), Arc::clone(&self.login), epoch));
+                return Exchange::Nothing;
+            }
+            Taken::Nothing => return Exchange::Nothing,
+        };
+        let (line, answer) = match line.exchange(command.as_bytes(), deadline) {
+            Exchanged::Answer(line, value) => (Some(line), Exchange::Answer(Ok(value))),
+            Exchanged::NotSent => (None, Exchange::Nothing),
+            Exchanged::Lost(why) => (None, Exchange::Answer(Err(CallError::Lost(life::at(&self.address, why))))),
+            Exchanged::Late(late) => {
+                let (reply, answer) = oneshot::channel();
+                let (address, stall_limit) = (self.address.clone(), self.login.stall_limit);
+                self.io.spawn(async move {
+                    let answer = late.answer(stall_limit).await.map_err(|why| CallError::Lost(life::at(&address, why)));
+                    // Who does not wait any more need not know.
+                    let _ = reply.send(answer);
+                });
+                (None, Exchange::Late(answer))
+            }
+        };
+        self.queue.put_line(line, epoch);
+        answer
     }
 
     /// Where the server is.
@@ -172,6 +221,12 @@ impl Node {
     pub fn close(&self) {
         self.queue.close();
     }
+}
+
+async fn make_line(queue: Arc<Queue>, address: Address, login: Arc<Login>, epoch: u64) {
+    // What is wrong with the server, the connection of all others says.
+    let line = dial::dial(&address, &login).await.ok().and_then(|dialled| Line::new(dialled.stream, dialled.parser));
+    queue.put_line(line, epoch);
 }
 
 impl Drop for Node {

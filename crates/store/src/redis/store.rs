@@ -1,10 +1,12 @@
 //! The store itself: charges in, verdicts out.
 
+use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use smallvec::SmallVec;
@@ -16,18 +18,77 @@ use tidegate_core::time::{Calendar, Tick, Ticks};
 use super::clock::ServerClock;
 use super::heartbeat;
 use super::io::Io;
-use super::resp::Command;
+use super::resp::{Command, Value};
 use super::script::{Build, Call, Op, Reply, Scripts, key};
 use super::spread;
-use super::topology::{ShardId, Slot, Topology, TopologyHealth};
+use super::topology::{Exchange, ShardId, Slot, Topology, TopologyHealth};
 use super::url::RedisConfig;
+use crate::clock::monotonic_ns;
 use crate::store::{Charge, Store, StoreError, StoreStats};
 
 /// How long a caller that has no budget of its own waits.
-const PATIENCE: Duration = Duration::from_secs(10);
+const PATIENCE_NS: Ticks = 10_000_000_000;
 
-/// A call that was made up: sends it and waits for the answer, which will come or not. To be polled on the store's thread: see [`RedisStore::io`].
-pub type Answer = Pin<Box<dyn Future<Output = Result<Reply, StoreError>> + Send>>;
+/// A call that was made up. As a future it sends the call and waits for the answer, which will come or not; it is to be polled where the timers of the
+/// store's thread are: see [`RedisStore::io`].
+pub struct Answer {
+    /// Of one call that was not sent yet.
+    made: Option<Box<Made>>,
+    /// Of a call that is on its way, or of several.
+    waiting: Option<Waiting>,
+}
+
+type Waiting = Pin<Box<dyn Future<Output = Result<Reply, StoreError>> + Send>>;
+
+struct Made {
+    inner: Arc<Inner>,
+    slot: Slot,
+    call: Call,
+}
+
+impl Answer {
+    /// What this will say.
+    pub fn new(answer: impl Future<Output = Result<Reply, StoreError>> + Send + 'static) -> Self {
+        Self { made: None, waiting: Some(Box::pin(answer)) }
+    }
+
+    fn of_call(inner: Arc<Inner>, slot: Slot, call: Call) -> Self {
+        Self { made: Some(Box::new(Made { inner, slot, call })), waiting: None }
+    }
+
+    /// Sends the call, and waits for the answer on this very thread, if it can have a connection for itself. `None` if there is no answer yet: then
+    /// this is still a future, to be awaited.
+    pub fn wait(&mut self, deadline: Ticks) -> Option<Result<Reply, StoreError>> {
+        let made = self.made.take()?;
+        if let Some(reply) = made.call.answer(made.inner.clock.now()) {
+            return Some(Ok(reply));
+        }
+        match made.inner.topology.exchange(made.slot, &made.call, deadline) {
+            Exchange::Answer(answer) => return Some(answer.and_then(|value| made.inner.understand(&made.call, &value))),
+            Exchange::Nothing => self.made = Some(made),
+            Exchange::Late(value) => *self = Self::new(async move { made.inner.understand(&made.call, &value.await?) }),
+        }
+        None
+    }
+}
+
+impl Future for Answer {
+    type Output = Result<Reply, StoreError>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        if let Some(made) = self.made.take() {
+            *self = Self::new(async move { made.inner.send(made.slot, &made.call).await });
+        }
+        // After its end a future is not polled again.
+        self.waiting.as_mut().map_or(Poll::Pending, |answer| answer.as_mut().poll(context))
+    }
+}
+
+impl fmt::Debug for Answer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Answer").field("is_sent", &self.made.is_none()).finish_non_exhaustive()
+    }
+}
 
 /// Counters on servers that many processes share.
 #[derive(Debug)]
@@ -56,7 +117,11 @@ impl Inner {
         if let Some(reply) = call.answer(self.clock.now()) {
             return Ok(reply);
         }
-        let reply = call.decode(&self.topology.call(slot, call).await?)?;
+        self.understand(call, &self.topology.call(slot, call).await?)
+    }
+
+    fn understand(&self, call: &Call, value: &Value) -> Result<Reply, StoreError> {
+        let reply = call.decode(value)?;
         match reply {
             Reply::Verdict { now_ns, .. } => self.clock.observe(now_ns),
             Reply::Done(_) => {}
@@ -122,10 +187,10 @@ impl RedisStore {
         let slot_of = |charge: &Charge<'_>| inner.slot_of(charge);
         if let Some(slot) = spread::single(charges, slot_of) {
             let call = inner.call(op, charges);
-            return Box::pin(async move { inner.send(slot, &call).await });
+            return Answer::of_call(inner, slot, call);
         }
         let groups = spread::groups(charges, slot_of);
-        Box::pin(async move {
+        Answer::new(async move {
             let verdict = match op {
                 Op::Check => spread::check(Arc::clone(&inner), groups).await?,
                 _ => spread::each(Arc::clone(&inner), op, groups).await?,
@@ -140,7 +205,7 @@ impl RedisStore {
         let mut name = Vec::new();
         key::write(&mut name, &inner.prefix, charge);
         let (slot, command) = (inner.slot_of(charge), Command::new(&[b"DEL", &name]));
-        Box::pin(async move {
+        Answer::new(async move {
             let value = inner.topology.command(slot, command).await?;
             match (value.store_error(), value.int()) {
                 (Some(error), _) => Err(error),
@@ -191,13 +256,16 @@ impl RedisStore {
     }
 
     /// Waits for an answer on a thread that may wait.
-    fn wait(&self, answer: Answer) -> Result<Reply, StoreError> {
+    fn wait(&self, mut answer: Answer) -> Result<Reply, StoreError> {
+        if let Some(reply) = answer.wait(monotonic_ns() + PATIENCE_NS) {
+            return reply;
+        }
         let (done, is_done) = mpsc::sync_channel(1);
         self.io.run(Box::pin(async move {
             // Nobody waits any more if the receiver is gone.
             let _ = done.send(answer.await);
         }));
-        is_done.recv_timeout(PATIENCE).unwrap_or(Err(StoreError::Timeout))
+        is_done.recv_timeout(Duration::from_nanos(PATIENCE_NS)).unwrap_or(Err(StoreError::Timeout))
     }
 
     fn ask(&self, op: Op, charges: &[Charge<'_>]) -> Result<Verdict, StoreError> {
@@ -265,9 +333,8 @@ impl Store for RedisStore {
     /// Deletes the counters of all processes.
     fn clear(&self) {
         let (topology, prefix) = (Arc::clone(&self.inner.topology), self.inner.prefix.clone());
-        let answer: Answer = Box::pin(async move { topology.delete_all(&prefix).await.map(|()| Reply::Done(true)) });
         // There is nobody to tell: what could not be deleted expires by itself.
-        let _ = self.wait(answer);
+        let _ = self.wait(Answer::new(async move { topology.delete_all(&prefix).await.map(|()| Reply::Done(true)) }));
     }
 
     /// What this process was told. How many keys the servers hold, they say themselves.

@@ -31,8 +31,11 @@ mod slots;
 mod sweep;
 mod view;
 
+use std::future::Future;
+use std::pin::Pin;
 use std::sync::Arc;
 
+use tidegate_core::time::Ticks;
 use tokio::runtime::Handle;
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
@@ -56,6 +59,17 @@ pub trait Calls: Sync {
 
     /// The same, with the whole script: for a server that does not know it.
     fn by_text(&self) -> Command;
+}
+
+/// What becomes of a call on a thread that waits.
+#[allow(missing_debug_implementations, reason = "a future that nobody can look into")]
+pub enum Exchange {
+    /// It did not run: the thread cannot have a connection for itself, or the call has to go elsewhere. [`Topology::call`] is the way.
+    Nothing,
+    /// The answer, as that of [`Topology::call`].
+    Answer(Result<Value, StoreError>),
+    /// It was sent, and the answer has not come in time. It may still come.
+    Late(Pin<Box<dyn Future<Output = Result<Value, StoreError>> + Send>>),
 }
 
 /// The servers that an address names.
@@ -128,6 +142,11 @@ impl Topology {
     /// The call did not run, or it is not known whether it did.
     pub async fn call(&self, slot: Slot, call: &impl Calls) -> Result<Value, StoreError> {
         call::call(&self.shared, slot, call).await
+    }
+
+    /// The same on a thread that waits for the answer until `deadline`, if it can have a connection for itself: nobody is woken for it then.
+    pub fn exchange(&self, slot: Slot, call: &impl Calls, deadline: Ticks) -> Exchange {
+        call::exchange(&self.shared, slot, call, deadline)
     }
 
     /// The same for a plain command, whose keys are all in the slot.

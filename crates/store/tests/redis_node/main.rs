@@ -2,9 +2,9 @@
 
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails, also in what its tests share")]
 
-mod alone;
 mod broken;
 mod calls;
+mod line;
 mod peer;
 mod real;
 #[path = "../servers/mod.rs"]

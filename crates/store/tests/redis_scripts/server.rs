@@ -156,13 +156,14 @@ fn a_value_of_another_type_is_foreign() {
     let kit = Kit::new(Build::Production);
     for (number, quota) in (0..).zip(QUOTAS_OF_FIVE) {
         let meter = kit.meter(quota);
-        let charge = charge(&meter, number);
-        kit.connection.ask_bytes(&[b"RPUSH", &name(&charge), b"a"]);
-        for charges in [&[charge][..], &[charge, charge]] {
+        let (foreign, mine, other) = (charge(&meter, number), charge(&meter, 902), charge(&meter, 903));
+        kit.connection.ask_bytes(&[b"RPUSH", &name(&foreign), b"a"]);
+        for charges in [&[foreign][..], &[foreign, foreign], &[mine, foreign, other]] {
             let answer = kit.ask(Op::Check, charges, 0);
             assert!(matches!(answer, Err(StoreError::Foreign { .. })), "{quota}: {answer:?}");
         }
-        assert_eq!(kit.connection.ask_bytes(&[b"LLEN", &name(&charge)]), Value::Int(1), "{quota}");
+        assert_eq!(kit.connection.ask_bytes(&[b"LLEN", &name(&foreign)]), Value::Int(1), "{quota}");
+        assert_eq!(kit.connection.stored(&name(&mine)), None, "{quota}");
     }
 }
 

@@ -22,7 +22,7 @@ where
     S: AsyncRead + AsyncWrite + Unpin,
 {
     let is_tls = login.tls.is_some();
-    send(stream, &[Command::new(&[b"PING"])], is_tls).await?;
+    send(stream, Command::new(&[b"PING"]).as_bytes(), is_tls).await?;
     match receive(stream, parser, is_tls).await? {
         // Who says this hangs up.
         Value::Error(text) if text.starts_with("DENIED") || text.starts_with("ERR max number of clients") => {
@@ -33,7 +33,8 @@ where
     }
 
     let commands = commands(login);
-    send(stream, &commands.iter().map(|(_, command)| command.clone()).collect::<Vec<_>>(), is_tls).await?;
+    let bytes: Vec<u8> = commands.iter().flat_map(|(_, command)| command.as_bytes()).copied().collect();
+    send(stream, &bytes, is_tls).await?;
     let mut server = ServerInfo::default();
     for (step, _) in &commands {
         let reply = receive(stream, parser, is_tls).await?;
@@ -97,13 +98,15 @@ fn refused(step: &Step, login: &Login, text: &str) -> StoreError {
     }
 }
 
-async fn send<S: AsyncWrite + Unpin>(stream: &mut S, commands: &[Command], is_tls: bool) -> Result<(), StoreError> {
-    let bytes: Vec<u8> = commands.iter().flat_map(Command::as_bytes).copied().collect();
-    stream.write_all(&bytes).await.map_err(|error| broken(&error, is_tls))?;
+pub(super) async fn send<S: AsyncWrite + Unpin>(stream: &mut S, bytes: &[u8], is_tls: bool) -> Result<(), StoreError> {
+    stream.write_all(bytes).await.map_err(|error| broken(&error, is_tls))?;
     stream.flush().await.map_err(|error| broken(&error, is_tls))
 }
 
-async fn receive<S: AsyncRead + Unpin>(stream: &mut S, parser: &mut Parser, is_tls: bool) -> Result<Value, StoreError> {
+pub(super) async fn receive<S>(stream: &mut S, parser: &mut Parser, is_tls: bool) -> Result<Value, StoreError>
+where
+    S: AsyncRead + Unpin,
+{
     loop {
         if let Some(value) = parser.next_value().map_err(|error| strange(error, parser.rest()))? {
             return Ok(value);

@@ -11,7 +11,7 @@ use tokio::sync::oneshot;
 use tokio::time::{Instant, Sleep};
 
 use super::life::at;
-use super::queue::{Answer, Order, Queue, Queued, Sent, closed};
+use super::queue::{Answer, Order, Queue, Queued, closed};
 use super::stream::Stream;
 use super::{CallError, greet};
 use crate::redis::resp::{Parser, Value};
@@ -103,8 +103,6 @@ impl<'a> Link<'a> {
             End::Ordered(Order::Reconnect) => at(address, another()),
         };
         self.deliver();
-        self.queue.lend(None);
-        self.accept_sent();
         for call in self.in_flight.drain(..) {
             let error = if call.begin < self.written { CallError::Lost } else { CallError::NotSent };
             let _ = call.reply.send(Err(error(why.clone())));
@@ -119,7 +117,6 @@ impl<'a> Link<'a> {
         if let Err(why) = self.read(context) {
             return Poll::Ready(End::Broken(why));
         }
-        self.accept_sent();
         let ended = std::mem::take(&mut self.ended);
         if let Some(order) = self.queue.take(&mut self.taken, ended, context) {
             self.accept();
@@ -134,15 +131,6 @@ impl<'a> Link<'a> {
             return Poll::Ready(End::Broken(StoreError::unavailable(why)));
         }
         Poll::Pending
-    }
-
-    /// Takes over the call that its caller has written.
-    fn accept_sent(&mut self) {
-        if let Some(Sent { reply, since, written, rest }) = self.queue.sent() {
-            self.in_flight.push_back(InFlight { reply, begin: self.written, since, asked: false });
-            self.written += written as u64;
-            self.out.extend_from_slice(&rest);
-        }
     }
 
     /// Appends what was taken from the queue to what is to be written.
@@ -210,9 +198,6 @@ impl<'a> Link<'a> {
 
     /// Finds the call that a reply belongs to.
     fn match_reply(&mut self, value: Value) -> Result<(), StoreError> {
-        if self.in_flight.is_empty() {
-            self.accept_sent();
-        }
         let Some(call) = self.in_flight.front_mut() else {
             return Err(StoreError::protocol("a reply that nobody asked for"));
         };
@@ -226,7 +211,7 @@ impl<'a> Link<'a> {
         Ok(())
     }
 
-    /// Gives the replies to those who asked. The queue is told first: who gets an answer and asks again at once is alone again.
+    /// Gives the replies to those who asked. The queue is told first, so that it has room for who asks again at once.
     fn deliver(&mut self) {
         if self.answered.is_empty() {
             return;
@@ -244,12 +229,6 @@ impl<'a> Link<'a> {
                 return false;
             }
             let Some(oldest) = self.in_flight.front() else {
-                // From now on nobody would notice that a call gets no answer which this task does not know of.
-                self.queue.lend(None);
-                self.accept_sent();
-                if !self.in_flight.is_empty() {
-                    continue;
-                }
                 self.is_armed = false;
                 return false;
             };
@@ -258,19 +237,16 @@ impl<'a> Link<'a> {
                 return true;
             }
             self.stall.as_mut().reset(deadline);
-            if !self.is_armed {
-                self.is_armed = true;
-                self.queue.lend(self.stream.wire());
-            }
+            self.is_armed = true;
         }
     }
 }
 
-fn broken(error: &io::Error) -> StoreError {
+pub(super) fn broken(error: &io::Error) -> StoreError {
     StoreError::unavailable(format!("the connection broke: {error}"))
 }
 
-fn hung_up() -> StoreError {
+pub(super) fn hung_up() -> StoreError {
     StoreError::unavailable("the server closed the connection")
 }
 

@@ -7,7 +7,7 @@ use parking_lot::Mutex;
 use tokio::sync::{oneshot, watch};
 use tokio::time::Instant;
 
-use super::stream::Wire;
+use super::line::{Line, Lines, Taken};
 use super::{CallError, NodeState, ServerInfo};
 use crate::redis::resp::{Command, Value};
 use crate::store::StoreError;
@@ -24,17 +24,6 @@ pub(super) struct Queued {
     pub(super) command: Command,
     pub(super) asking: bool,
     pub(super) reply: oneshot::Sender<Answer>,
-}
-
-/// A call that its caller has written to the connection itself.
-#[derive(Debug)]
-pub(super) struct Sent {
-    pub(super) reply: oneshot::Sender<Answer>,
-    pub(super) since: Instant,
-    /// How many bytes were written.
-    pub(super) written: usize,
-    /// What the connection did not take.
-    pub(super) rest: Vec<u8>,
 }
 
 /// What the node wants of its connection.
@@ -56,10 +45,7 @@ pub(super) struct Queue {
 #[derive(Debug, Default)]
 struct Waiting {
     calls: Vec<Queued>,
-    /// A call that the task does not know of yet. The only one, because it is written only when no other is under way.
-    sent: Option<Sent>,
-    /// The connection, while callers may write to it.
-    wire: Option<Wire>,
+    lines: Lines,
     /// Calls here and calls in flight.
     load: usize,
     gate: Gate,
@@ -101,22 +87,19 @@ impl Queue {
         }
         let (reply, answer) = oneshot::channel();
         waiting.load += 1;
-        // Alone, a call has nothing to travel with. Its caller writes it, which saves waking the task: the answer will.
-        let is_alone = waiting.load == 1 && !asking;
-        let wire = waiting.wire.as_ref().filter(|_| is_alone);
-        // A connection that is broken, or takes nothing now, is the task's to deal with.
-        if let Some(written) = wire.and_then(|wire| wire.write(command.as_bytes()).ok()).filter(|&written| written > 0) {
-            let rest = command.as_bytes()[written..].to_vec();
-            let is_whole = rest.is_empty();
-            waiting.sent = Some(Sent { reply, since: Instant::now(), written, rest });
-            if is_whole {
-                return Ok(answer);
-            }
-        } else {
-            waiting.calls.push(Queued { command, asking, reply });
-        }
+        waiting.calls.push(Queued { command, asking, reply });
         wake(waiting);
         Ok(answer)
+    }
+
+    /// The line, if nobody has it.
+    pub(super) fn take_line(&self) -> Taken {
+        self.waiting.lock().lines.take(Instant::now())
+    }
+
+    /// Takes a line back, or the news that there is none any more.
+    pub(super) fn put_line(&self, line: Option<Line>, epoch: u64) {
+        self.waiting.lock().lines.put(line, epoch, Instant::now());
     }
 
     pub(super) fn reconnect(&self) {
@@ -151,16 +134,6 @@ impl Queue {
         order(&mut waiting, context)
     }
 
-    /// The call that its caller has written, if the task does not know of it yet.
-    pub(super) fn sent(&self) -> Option<Sent> {
-        self.waiting.lock().sent.take()
-    }
-
-    /// Lets callers write to a connection, or no longer. The task must see to it that a call without an answer wakes it in the end.
-    pub(super) fn lend(&self, wire: Option<Wire>) {
-        self.waiting.lock().wire = wire;
-    }
-
     /// Says how many calls have ended.
     pub(super) fn ended(&self, calls: usize) {
         self.waiting.lock().load -= calls;
@@ -179,12 +152,14 @@ impl Queue {
         }
         // It is as new as was asked for.
         waiting.reconnect = false;
+        waiting.lines.allow();
         drop(waiting);
         self.state.send_replace(NodeState::Up { since: Instant::now(), server: Arc::new(server) });
     }
 
     /// There is no connection. Calls may still wait for the next one.
     pub(super) fn down(&self, why: &StoreError) {
+        self.waiting.lock().lines.hang_up();
         let now = Instant::now();
         self.state.send_modify(|state| {
             let since = if let NodeState::Down { since, .. } = state { *since } else { now };

@@ -2,11 +2,12 @@
 
 use std::io;
 #[cfg(unix)]
-use std::io::Write;
+use std::io::{Read, Write};
 #[cfg(unix)]
 use std::os::fd::AsFd;
 use std::pin::Pin;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
@@ -21,7 +22,7 @@ pub(super) enum Stream {
     Tls(Box<TlsStream<TcpStream>>),
 }
 
-/// A second handle of a connection on which bytes travel as they are, for threads that write to it themselves.
+/// A connection on which bytes travel as they are, for a thread that waits for it itself.
 #[cfg(unix)]
 #[derive(Debug)]
 pub(super) enum Wire {
@@ -33,40 +34,92 @@ pub(super) enum Wire {
 #[derive(Debug)]
 pub(super) enum Wire {}
 
-#[cfg(unix)]
-impl Wire {
-    /// Writes what fits now.
-    pub(super) fn write(&self, bytes: &[u8]) -> io::Result<usize> {
-        match self {
-            Self::Tcp(stream) => (&*stream).write(bytes),
-            Self::Unix(stream) => (&*stream).write(bytes),
-        }
-    }
+/// What a thread waits for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Direction {
+    /// Something came.
+    In,
+    /// There is room for something to go.
+    Out,
 }
 
-impl Stream {
-    /// Another handle of it; `None` if there is none to be had, or its bytes do not travel as they are.
-    #[cfg(unix)]
-    pub(super) fn wire(&self) -> Option<Wire> {
+#[cfg(unix)]
+impl Wire {
+    /// Waits for at most so long; `false` if nothing happened. It may be that nothing happened although it is `true`.
+    pub(super) fn wait(&self, direction: Direction, limit: Duration) -> io::Result<bool> {
+        use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+        let flags = if direction == Direction::In { PollFlags::IN } else { PollFlags::OUT };
+        let file = match self {
+            Self::Tcp(stream) => stream.as_fd(),
+            Self::Unix(stream) => stream.as_fd(),
+        };
+        let limit = Timespec::try_from(limit).map_err(|_| io::ErrorKind::InvalidInput)?;
+        match poll(&mut [PollFd::from_borrowed_fd(file, flags)], Some(&limit)) {
+            Ok(ready) => Ok(ready > 0),
+            Err(rustix::io::Errno::INTR) => Ok(true),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    pub(super) fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
         match self {
-            Self::Tcp(stream) => Some(Wire::Tcp(stream.as_fd().try_clone_to_owned().ok()?.into())),
-            Self::Unix(stream) => Some(Wire::Unix(stream.as_fd().try_clone_to_owned().ok()?.into())),
-            Self::Tls(_) => None,
+            Self::Tcp(stream) => stream.read(into),
+            Self::Unix(stream) => stream.read(into),
+        }
+    }
+
+    pub(super) fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self {
+            Self::Tcp(stream) => stream.write(bytes),
+            Self::Unix(stream) => stream.write(bytes),
         }
     }
 }
 
 #[cfg(not(unix))]
 impl Wire {
-    pub(super) fn write(&self, _bytes: &[u8]) -> io::Result<usize> {
+    pub(super) fn wait(&self, _direction: Direction, _limit: Duration) -> io::Result<bool> {
+        match *self {}
+    }
+
+    pub(super) fn read(&mut self, _into: &mut [u8]) -> io::Result<usize> {
+        match *self {}
+    }
+
+    pub(super) fn write(&mut self, _bytes: &[u8]) -> io::Result<usize> {
         match *self {}
     }
 }
 
-#[cfg(not(unix))]
 impl Stream {
-    pub(super) fn wire(&self) -> Option<Wire> {
+    /// Takes it from the runtime; `None` if its bytes do not travel as they are, or threads cannot wait for it here.
+    #[cfg(unix)]
+    pub(super) fn into_wire(self) -> Option<Wire> {
+        match self {
+            Self::Tcp(stream) => stream.into_std().ok().map(Wire::Tcp),
+            Self::Unix(stream) => stream.into_std().ok().map(Wire::Unix),
+            Self::Tls(_) => None,
+        }
+    }
+
+    /// Gives it back to the runtime of the task that calls this.
+    #[cfg(unix)]
+    pub(super) fn from_wire(wire: Wire) -> io::Result<Self> {
+        match wire {
+            Wire::Tcp(stream) => TcpStream::from_std(stream).map(Self::Tcp),
+            Wire::Unix(stream) => tokio::net::UnixStream::from_std(stream).map(Self::Unix),
+        }
+    }
+
+    #[cfg(not(unix))]
+    pub(super) fn into_wire(self) -> Option<Wire> {
         None
+    }
+
+    #[cfg(not(unix))]
+    pub(super) fn from_wire(wire: Wire) -> io::Result<Self> {
+        match wire {}
     }
 }
 

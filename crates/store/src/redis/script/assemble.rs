@@ -1,12 +1,14 @@
 //! Scripts are put together from fragments, for the set of algorithms that a call needs: a server makes all functions of a script anew in every call.
 
+use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
 
+use parking_lot::RwLock;
 use sha1_smol::Sha1;
 use tidegate_core::mutant::Mutant;
 
 use super::blocks;
-use super::kind::{Kind, Kinds};
+use super::kind::{Kind, Kinds, Sequence};
 use super::timeline::Timeline;
 
 /// For whom the scripts are made.
@@ -65,7 +67,7 @@ pub(super) enum Act {
 pub struct Scripts {
     pub(super) build: Build,
     pub(super) timeline: Timeline,
-    one: [OnceLock<Arc<Script>>; 9],
+    plain: RwLock<HashMap<Sequence, Arc<Script>>>,
     many: [Box<[OnceLock<Arc<Script>>]>; 3],
     act: [OnceLock<Arc<Script>>; 10],
 }
@@ -77,15 +79,19 @@ impl Scripts {
         Self {
             build,
             timeline: Timeline::new(build),
-            one: Default::default(),
+            plain: RwLock::default(),
             many: [sets(), sets(), sets()],
             act: Default::default(),
         }
     }
 
-    /// Decides one quota.
-    pub(super) fn one(&self, kind: Kind) -> Arc<Script> {
-        self.one[kind as usize].get_or_init(|| self.of_one(kind, "one", "")).clone()
+    /// Decides quotas of these algorithms, in this order.
+    pub(super) fn plain(&self, kinds: Sequence) -> Arc<Script> {
+        if let Some(script) = self.plain.read().get(&kinds) {
+            return Arc::clone(script);
+        }
+        let script = self.of_plain(kinds);
+        Arc::clone(self.plain.write().entry(kinds).or_insert(script))
     }
 
     /// Does something to one counter.
@@ -95,7 +101,7 @@ impl Scripts {
             Act::Renew => (8, Kind::Concurrency, "renew"),
             Act::Release => (9, Kind::Concurrency, "release"),
         };
-        self.act[index].get_or_init(|| self.of_one(kind, "act", block)).clone()
+        self.act[index].get_or_init(|| self.of_act(kind, block)).clone()
     }
 
     /// Decides any number of quotas of these algorithms.
@@ -103,21 +109,47 @@ impl Scripts {
         self.many[verb as usize][kinds.index()].get_or_init(|| self.of_many(verb, kinds)).clone()
     }
 
-    /// A script whose driver has one counter.
-    fn of_one(&self, kind: Kind, driver: &str, act: &str) -> Arc<Script> {
-        let functions = blocks::of_kind(kind, "functions");
-        let mut body = String::new();
-        for line in blocks::block(driver, "script").lines() {
-            match line {
-                "STATE" if functions.is_empty() => {}
-                "STATE" => body.extend(["local ", &state(kind)]),
-                "SETTLE" | "RETRY" | "CHARGE" | "VALUE" => body += &scoped(&blocks::of_kind(kind, &line.to_lowercase())),
-                "ACT" => body += &scoped(&blocks::of_kind(kind, act)),
-                _ => body.extend([line, "\n"]),
+    /// A script that is written out for each of its charges.
+    fn of_plain(&self, kinds: Sequence) -> Arc<Script> {
+        let is_single = kinds.iter().count() == 1;
+        let (mut states, mut looks, mut charges, mut replies) = (String::new(), String::new(), String::new(), String::new());
+        for (index, kind) in kinds.iter().enumerate() {
+            let number = (index + 1).to_string();
+            let read = if is_single { "key = KEYS[1]\nraw = call('GET', key)" } else { "raw = values[INDEX]" };
+            let allowed = if Mutant::ChargesTierByTier.is_active() { "s.wait == 0" } else { "is_allowed" };
+            let part =
+                |name| blocks::block("plain", name).replace("READ", read).replace("ALLOWED", allowed).replace("INDEX", &number);
+            let (look, charge) = (filled(kind, &part("look")), filled(kind, &part("charge")));
+            let reply = format!(", s.wait, {}", blocks::of_kind(kind, "fields").trim_end());
+            let functions = blocks::of_kind(kind, "functions");
+            if functions.is_empty() {
+                let name = format!("s{number}");
+                states += &blocks::locals(&[&*look, &*charge, &*reply].concat(), &name);
+                looks += &blocks::as_locals(&look, &name);
+                charges += &blocks::as_locals(&charge, &name);
+                replies += &blocks::as_locals(&reply, &name);
+            } else {
+                // Functions take their state as a table. Such a charge is alone: see `Sequence`.
+                states.extend([&*functions, "local ", &*state(kind), "s.last = nil\n"]);
+                looks += &look;
+                charges += &charge;
+                replies += &reply;
             }
         }
-        let body = body.replace("FIELDS", blocks::of_kind(kind, "fields").trim_end());
-        let body = if functions.is_empty() { blocks::as_locals(&body) } else { functions + &body };
+        let values = if is_single { String::new() } else { blocks::block("plain", "values") };
+        let begin = blocks::block("plain", "begin");
+        self.script(&format!("{begin}{states}{values}{looks}{charges}return {{ clock{replies} }}\n"))
+    }
+
+    /// A script that does something to one counter.
+    fn of_act(&self, kind: Kind, act: &str) -> Arc<Script> {
+        let functions = blocks::of_kind(kind, "functions");
+        let state = if functions.is_empty() { String::new() } else { format!("local {}", state(kind)) };
+        let act = scoped(&blocks::of_kind(kind, act));
+        let body = blocks::block("act", "script").replace("STATE\n", &state).replace("ACT\n", &act);
+        let body = filled(kind, &body);
+        let body =
+            if functions.is_empty() { blocks::locals(&body, "s") + &blocks::as_locals(&body, "s") } else { functions + &body };
         self.script(&body)
     }
 
@@ -162,7 +194,7 @@ fn mutated(text: &str) -> String {
         "call('SET', key, packed, 'KEEPTTL') if call('PTTL', key) < 0 then call('PEXPIRE', key, ",
     );
     let mistakes = [
-        (Mutant::ChargesTierByTier, "or is_allowed and", "or wait == 0 and"),
+        (Mutant::ChargesTierByTier, "or is_allowed and", "or wait == 0 and"), // in `many`; `plain` see above
         (Mutant::KeysMadeUp, "KEYS[1]", "('tg:' .. string.sub(KEYS[1], 5))"),
         (Mutant::KeysUndeclared, "call('GET', key)", "(call('GET', 'tg:all') or call('GET', key))"),
         (Mutant::FourteenDigits, ", expires)\n", ", tonumber(tostring(expires)))\n"),
@@ -177,6 +209,18 @@ fn mutated(text: &str) -> String {
     text.lines().map(line).collect()
 }
 
+/// Lines of a driver, with the blocks of an algorithm.
+fn filled(kind: Kind, lines: &str) -> String {
+    let mut text = String::new();
+    for line in lines.lines() {
+        match line {
+            "SETTLE" | "RETRY" | "CHARGE" | "VALUE" => text += &scoped(&blocks::of_kind(kind, &line.to_lowercase())),
+            _ => text.extend([line, "\n"]),
+        }
+    }
+    text
+}
+
 /// A block with its own locals.
 fn scoped(block: &str) -> String {
     format!("do\n{block}end\n")
@@ -188,14 +232,7 @@ fn each(kinds: Kinds, lines: &str) -> String {
     for kind in kinds.iter() {
         let word = if branches.is_empty() { "if" } else { "elseif" };
         branches.extend([word, " kind == ", &(kind as u8).to_string(), " then\n"]);
-        for line in lines.lines() {
-            match line {
-                "s = STATE" => branches += &state(kind),
-                "SETTLE" | "RETRY" | "CHARGE" | "VALUE" => branches += &scoped(&blocks::of_kind(kind, &line.to_lowercase())),
-                "REPLY" => branches += &reply(kind),
-                _ => branches.extend([line, "\n"]),
-            }
-        }
+        branches += &filled(kind, &lines.replace("s = STATE\n", &state(kind)).replace("REPLY\n", &reply(kind)));
     }
     if branches.is_empty() { branches } else { branches + "end\n" }
 }

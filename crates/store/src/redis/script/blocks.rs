@@ -15,8 +15,8 @@ const FILES: [(&str, &str); 16] = [
     ("gcra", include_str!("../../../lua/gcra.lua")),
     ("leaky_bucket", include_str!("../../../lua/leaky_bucket.lua")),
     ("many", include_str!("../../../lua/many.lua")),
-    ("one", include_str!("../../../lua/one.lua")),
     ("pairs", include_str!("../../../lua/pairs.lua")),
+    ("plain", include_str!("../../../lua/plain.lua")),
     ("product", include_str!("../../../lua/product.lua")),
     ("sliding_window", include_str!("../../../lua/sliding_window.lua")),
     ("sliding_window_counter", include_str!("../../../lua/sliding_window_counter.lua")),
@@ -64,17 +64,25 @@ pub(super) fn fields(text: &str) -> BTreeSet<&str> {
     text.match_indices("s.").filter(is_field).map(field).collect()
 }
 
-/// Writes the fields of `s` as locals.
-pub(super) fn as_locals(text: &str) -> String {
-    let fields = fields(text);
-    let locals: Vec<String> = fields.iter().map(|field| format!("s_{field}")).collect();
+/// Writes the fields of `s` as the locals of a state of this name: `s.x` as `s1_x`.
+pub(super) fn as_locals(text: &str, state: &str) -> String {
     let mut result = String::with_capacity(text.len() + 200);
     let mut rest = text;
     while let Some(index) = rest.find("s.") {
         let is_field = !rest[..index].ends_with(|c: char| c.is_ascii_alphanumeric() || c == '_');
         result += &rest[..index];
-        result += if is_field { "s_" } else { "s." };
+        if is_field {
+            result.extend([state, "_"]);
+        } else {
+            result += "s.";
+        }
         rest = &rest[index + 2..];
     }
-    format!("local {}\n{result}{rest}", locals.join(", "))
+    result + rest
+}
+
+/// Declares the locals of a state of this name for a text.
+pub(super) fn locals(text: &str, state: &str) -> String {
+    let names: Vec<String> = fields(text).iter().map(|field| format!("{state}_{field}")).collect();
+    format!("local {}\n", names.join(", "))
 }

@@ -21,8 +21,8 @@ use crate::store::{Charge, Part, StoreError};
 /// What a call asked, as far as its reply cannot be understood without.
 #[derive(Debug, Clone)]
 pub(super) enum Asked {
-    /// `one.lua`
-    One { questions: Questions, clock: Option<u64> },
+    /// `plain.lua`
+    Plain { questions: Questions, clock: Option<u64> },
     /// `many.lua`
     Many { verb: Verb, questions: Questions, clock: Option<u64> },
     /// `act.lua`
@@ -102,7 +102,7 @@ impl Call {
         match &self.asked {
             _ if self.keys > 0 => None,
             Asked::Nothing | Asked::Act => Some(Reply::Done(false)),
-            Asked::One { questions, .. } | Asked::Many { questions, .. } => {
+            Asked::Plain { questions, .. } | Asked::Many { questions, .. } => {
                 let standings =
                     questions.iter().map(|question| Standing { wait: question.wait_without_counter(), ..Standing::default() });
                 Some(self.asked.verdict(now_ns, &standings.collect::<SmallVec<[Standing; 4]>>()))
@@ -117,12 +117,7 @@ impl Asked {
         let (&first, rest) = numbers.split_first()?;
         let now_ns = |clock: Option<u64>| clock.or_else(|| u64::try_from(first).ok()?.checked_mul(1_000));
         match self {
-            Self::One { questions, clock } => {
-                let mut rest = rest;
-                let standing = questions.first()?.standing(&mut rest)?;
-                rest.is_empty().then(|| now_ns(*clock)).flatten().map(|now_ns| self.verdict(now_ns, &[standing]))
-            }
-            Self::Many { questions, clock, .. } => {
+            Self::Plain { questions, clock } | Self::Many { questions, clock, .. } => {
                 let now_ns = now_ns(*clock)?;
                 let mut rest = rest;
                 let mut standings: SmallVec<[Standing; 4]> = SmallVec::new();
@@ -145,7 +140,7 @@ impl Asked {
 
     fn verdict(&self, now_ns: u64, standings: &[Standing]) -> Reply {
         let (verb, questions) = match self {
-            Self::One { questions, .. } => (Verb::Check, questions),
+            Self::Plain { questions, .. } => (Verb::Check, questions),
             Self::Many { verb, questions, .. } => (*verb, questions),
             Self::Act | Self::Nothing => return Reply::Done(false),
         };

@@ -12,7 +12,7 @@ use super::calendar::boundaries;
 use super::call::{Call, Op};
 use super::decode::{Asked, Question};
 use super::key;
-use super::kind::{Kind, Kinds};
+use super::kind::{Kind, Kinds, Sequence};
 use super::timeline::Era;
 use crate::store::{Charge, Part};
 
@@ -57,17 +57,17 @@ impl Scripts {
 
     fn ask(&self, verb: Verb, charges: &[Charge<'_>], mut writer: Writer<'_>) -> Call {
         let questions = || charges.iter().enumerate().map(|(index, charge)| Question::new(index, charge, writer.era)).collect();
-        if let ([charge], Verb::Check) = (charges, verb)
-            && let Some(kind) = Kind::of(charge.meter)
-            && charge.part == Part::Enforced
-            && charge.until.is_none()
-            && charge.ask.cost > 0
-            && charge.meter.min_interval() == 0
-        {
-            let asked = Asked::One { questions: questions(), clock: writer.clock() };
-            writer.key(charge);
-            writer.charge(kind, 0, charge);
-            return writer.call(self.one(kind), 1, asked);
+        if let Some(kinds) = plain(verb, charges) {
+            let asked = Asked::Plain { questions: questions(), clock: writer.clock() };
+            let mut keys = 0;
+            for charge in charges {
+                keys += 1;
+                writer.key(charge);
+            }
+            for (charge, kind) in charges.iter().zip(kinds.iter()) {
+                writer.charge(kind, 0, charge);
+            }
+            return writer.call(self.plain(kinds), keys, asked);
         }
         let asked = Asked::Many { verb, questions: questions(), clock: writer.clock() };
         let mut kinds = Kinds::default();
@@ -89,6 +89,19 @@ impl Scripts {
         }
         writer.call(self.many(verb, kinds), keys, asked)
     }
+}
+
+/// The algorithms of charges that `plain.lua` can decide: few, each enforced, for good, on a counter of its own, and without a distance to keep.
+fn plain(verb: Verb, charges: &[Charge<'_>]) -> Option<Sequence> {
+    let is_plain = |(index, charge): (usize, &Charge<'_>)| {
+        charge.part == Part::Enforced
+            && charge.until.is_none()
+            && charge.ask.cost > 0
+            && charge.meter.min_interval() == 0
+            && !charges[..index].iter().any(|other| key::is_same(other, charge))
+    };
+    let kinds = Sequence::of(charges.iter().map(|charge| Kind::of(charge.meter)))?;
+    (verb == Verb::Check && charges.iter().enumerate().all(is_plain)).then_some(kinds)
 }
 
 /// The flag of a charge whose counter is that of an earlier charge too.

@@ -3,7 +3,7 @@
 use tidegate_core::meter::{Meter, Parameters};
 
 /// An algorithm with a counter.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub(super) enum Kind {
     Gcra = 1,
@@ -58,6 +58,11 @@ impl Kind {
         }
     }
 
+    /// Whether it has functions, which take its state as a table.
+    fn has_functions(self) -> bool {
+        matches!(self, Self::SlidingWindowLog | Self::Concurrency)
+    }
+
     /// How many numbers it reports, after the wait.
     pub(super) fn fields(self) -> usize {
         match self {
@@ -82,5 +87,28 @@ impl Kinds {
 
     pub(super) fn index(self) -> usize {
         usize::from(self.0)
+    }
+}
+
+/// A few algorithms in the order of their charges.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub(super) struct Sequence([Option<Kind>; Self::MOST]);
+
+impl Sequence {
+    /// More are not worth a script of their own: it is sent to every server, and stays there.
+    pub(super) const MOST: usize = 4;
+
+    /// `None` if there are none, too many, or one among others whose state is a table.
+    pub(super) fn of(kinds: impl ExactSizeIterator<Item = Option<Kind>>) -> Option<Self> {
+        let count = kinds.len();
+        let mut sequence = Self::default();
+        for (place, kind) in sequence.0.iter_mut().zip(kinds) {
+            *place = Some(kind.filter(|kind| count == 1 || !kind.has_functions())?);
+        }
+        (1..=Self::MOST).contains(&count).then_some(sequence)
+    }
+
+    pub(super) fn iter(self) -> impl Iterator<Item = Kind> {
+        self.0.into_iter().flatten()
     }
 }

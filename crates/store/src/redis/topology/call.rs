@@ -6,14 +6,17 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::Calls;
+use tidegate_core::time::Ticks;
+use tokio::sync::oneshot;
+
 use super::endpoint::Endpoint;
 use super::health::Kind;
 use super::redirect::Meaning;
 use super::shared::Shared;
 use super::single::is_a_cluster;
 use super::slots::Slot;
-use crate::redis::node::{CallError, Node};
+use super::{Calls, Exchange};
+use crate::redis::node::{self, CallError, Node};
 use crate::redis::resp::{Command, Value, store_error};
 use crate::redis::url::Address;
 use crate::store::StoreError;
@@ -71,6 +74,37 @@ async fn follow(shared: &Shared, slot: Slot, call: &impl Calls) -> Result<Value,
             Ok(value) => return Ok(value),
             Err(error) => attempt.resend(shared, slot, error)?,
         }
+    }
+}
+
+/// Sends a call on a thread that waits, if its primary is known and has a connection for it. Whatever is not plain is left to the other way.
+pub(super) fn exchange(shared: &Shared, slot: Slot, call: &impl Calls, deadline: Ticks) -> Exchange {
+    let Ok(node) = shared.known_owner(slot) else { return Exchange::Nothing };
+    match node.exchange(&call.by_hash(), deadline) {
+        node::Exchange::Answer(Ok(Value::Error(text))) => match Meaning::of(&text) {
+            Meaning::Final => Exchange::Answer(failure(text)),
+            // It did not run, and will be told the same again, by who knows what to do.
+            _ => Exchange::Nothing,
+        },
+        node::Exchange::Answer(Ok(value)) => Exchange::Answer(Ok(value)),
+        node::Exchange::Answer(Err(error)) => {
+            shared.doubt.notify_one();
+            Exchange::Answer(Err(error.into_store_error()))
+        }
+        node::Exchange::Late(answer) => {
+            shared.doubt.notify_one();
+            Exchange::Late(Box::pin(late(answer)))
+        }
+        node::Exchange::Nothing => Exchange::Nothing,
+    }
+}
+
+/// What a late answer says.
+async fn late(answer: oneshot::Receiver<Result<Value, CallError>>) -> Result<Value, StoreError> {
+    match answer.await {
+        Ok(Ok(Value::Error(text))) => failure(text),
+        Ok(answer) => answer.map_err(CallError::into_store_error),
+        Err(_) => Err(StoreError::unavailable("the runtime of the connection was stopped")),
     }
 }
 

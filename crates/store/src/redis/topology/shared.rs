@@ -156,7 +156,8 @@ impl Shared {
         self.known_owner(slot)
     }
 
-    fn known_owner(&self, slot: Slot) -> Result<Arc<Node>, StoreError> {
+    /// The primary of a slot, as far as is known now.
+    pub(super) fn known_owner(&self, slot: Slot) -> Result<Arc<Node>, StoreError> {
         self.view.read().owner(slot).map(|primary| primary.node.clone()).map_err(Clone::clone)
     }
 

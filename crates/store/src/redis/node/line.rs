@@ -1,0 +1,194 @@
+//! A connection for a thread that waits.
+//!
+//! A call that goes through the queue wakes the task of the connection, and its answer wakes the task and then the caller. Where a core sleeps, each of
+//! these takes longer than the server needs to answer. A thread that has nothing else to do writes and reads on a connection of its own instead. There
+//! is one for each server, which only one thread has at a time: who finds it taken is in company, and travels with the others.
+
+use std::io::{self, ErrorKind};
+use std::time::Duration;
+
+use tidegate_core::time::Ticks;
+use tokio::time::{Instant, timeout};
+
+use super::greet;
+use super::link::{broken, hung_up};
+use super::stream::{Direction, Stream, Wire};
+use crate::clock::monotonic_ns;
+use crate::redis::resp::{Parser, Value};
+use crate::store::StoreError;
+
+/// A connection that is logged in, and that no call is under way on.
+#[derive(Debug)]
+pub(super) struct Line {
+    wire: Wire,
+    parser: Parser,
+}
+
+/// What became of a call.
+#[derive(Debug)]
+pub(super) enum Exchanged {
+    /// It was answered.
+    Answer(Line, Value),
+    /// Not a byte was sent: the connection is of no use any more.
+    NotSent,
+    /// It was sent, at least in part, and the connection is gone.
+    Lost(StoreError),
+    /// It was not answered in time.
+    Late(Late),
+}
+
+/// A call that was not answered in time.
+#[derive(Debug)]
+pub(super) struct Late {
+    line: Line,
+    /// What the connection did not take.
+    rest: Vec<u8>,
+}
+
+impl Line {
+    /// `None` if bytes do not travel on the connection as they are.
+    pub(super) fn new(stream: Stream, parser: Parser) -> Option<Self> {
+        Some(Self { wire: stream.into_wire()?, parser })
+    }
+
+    /// Sends a command, and waits for its answer until the deadline, by [`monotonic_ns`].
+    pub(super) fn exchange(mut self, command: &[u8], deadline: Ticks) -> Exchanged {
+        // A server that hung up, or said what nobody asked for, is found out before it is trusted with a charge.
+        let is_silent = matches!(self.wire.read(self.parser.space()), Err(error) if error.kind() == ErrorKind::WouldBlock);
+        if !is_silent || !self.parser.rest().is_empty() {
+            return Exchanged::NotSent;
+        }
+        let mut rest = command;
+        let answer = loop {
+            match self.step(&mut rest, deadline) {
+                Ok(Some(value)) => break value,
+                Ok(None) => {}
+                Err(_) if rest.len() == command.len() => return Exchanged::NotSent,
+                Err(Stop::TooLate) => return Exchanged::Late(Late { line: self, rest: rest.to_vec() }),
+                Err(Stop::Broken(why)) => return Exchanged::Lost(why),
+            }
+        };
+        Exchanged::Answer(self, answer)
+    }
+
+    /// Waits until the connection takes or gives something, and lets it.
+    fn step(&mut self, rest: &mut &[u8], deadline: Ticks) -> Result<Option<Value>, Stop> {
+        if !rest.is_empty() {
+            match self.wire.write(rest) {
+                Ok(0) => return Err(Stop::Broken(broken(&ErrorKind::WriteZero.into()))),
+                Ok(length) => *rest = &rest[length..],
+                Err(error) if error.kind() == ErrorKind::WouldBlock => self.wait(Direction::Out, deadline)?,
+                Err(error) => return Err(error.into()),
+            }
+            return Ok(None);
+        }
+        self.wait(Direction::In, deadline)?;
+        match self.wire.read(self.parser.space()) {
+            Ok(0) => return Err(Stop::Broken(hung_up())),
+            Ok(length) => self.parser.filled(length),
+            Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(None),
+            Err(error) => return Err(error.into()),
+        }
+        self.parser.next_value().map_err(|error| Stop::Broken(greet::strange(error, self.parser.rest())))
+    }
+
+    fn wait(&self, direction: Direction, deadline: Ticks) -> Result<(), Stop> {
+        let left = Duration::from_nanos(deadline.saturating_sub(monotonic_ns()));
+        if left.is_zero() || !self.wire.wait(direction, left)? { Err(Stop::TooLate) } else { Ok(()) }
+    }
+}
+
+/// Why an exchange does not go on.
+enum Stop {
+    TooLate,
+    Broken(StoreError),
+}
+
+impl From<io::Error> for Stop {
+    fn from(error: io::Error) -> Self {
+        Self::Broken(broken(&error))
+    }
+}
+
+impl Late {
+    /// Waits for the answer after all, in a task; not longer than on any connection.
+    pub(super) async fn answer(self, stall_limit: Duration) -> Result<Value, StoreError> {
+        let Line { wire, mut parser } = self.line;
+        let rest = self.rest;
+        let answer = async move {
+            let mut stream = Stream::from_wire(wire).map_err(|error| broken(&error))?;
+            greet::send(&mut stream, &rest, false).await?;
+            greet::receive(&mut stream, &mut parser, false).await
+        };
+        let stalled = |_| Err(StoreError::unavailable(format!("no answer within {stall_limit:?}; the connection was given up")));
+        timeout(stall_limit, answer).await.unwrap_or_else(stalled)
+    }
+}
+
+/// Whether there is a line, and who has it.
+#[derive(Debug, Default)]
+pub(super) struct Lines {
+    place: Place,
+    /// Goes up when all lines become worthless.
+    epoch: u64,
+    /// Whether the server can be reached.
+    is_allowed: bool,
+    not_before: Option<Instant>,
+}
+
+#[derive(Debug, Default)]
+enum Place {
+    #[default]
+    Empty,
+    /// It is being made, or somebody has it.
+    Reserved,
+    Free(Line),
+}
+
+/// What who asks for a line gets. The number is to be given back with it.
+#[derive(Debug)]
+pub(super) enum Taken {
+    Line(Line, u64),
+    /// There is none, and who asked is to make one: for the next call.
+    Make(u64),
+    Nothing,
+}
+
+/// After a line was lost, or could not be made, none is made for so long: the server may be out of connections.
+const PAUSE: Duration = Duration::from_secs(1);
+
+impl Lines {
+    pub(super) fn take(&mut self, now: Instant) -> Taken {
+        match std::mem::replace(&mut self.place, Place::Reserved) {
+            Place::Free(line) => Taken::Line(line, self.epoch),
+            Place::Empty if self.is_allowed && self.not_before.is_none_or(|then| then <= now) => Taken::Make(self.epoch),
+            place => {
+                self.place = place;
+                Taken::Nothing
+            }
+        }
+    }
+
+    /// Takes a line back, or the news that it is gone.
+    pub(super) fn put(&mut self, line: Option<Line>, epoch: u64, now: Instant) {
+        if epoch != self.epoch {
+            return;
+        }
+        self.place = if let Some(line) = line {
+            Place::Free(line)
+        } else {
+            self.not_before = Some(now + PAUSE);
+            Place::Empty
+        };
+    }
+
+    /// The server can be reached.
+    pub(super) fn allow(&mut self) {
+        self.is_allowed = true;
+    }
+
+    /// The server cannot be reached, or must not be any more.
+    pub(super) fn hang_up(&mut self) {
+        *self = Self { epoch: self.epoch + 1, ..Self::default() };
+    }
+}
