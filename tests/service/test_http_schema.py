@@ -65,6 +65,10 @@ OPERATIONS = [
     ("POST", "/api/v1/rate-limit/check/batch"),
     ("POST", "/api/v1/rate-limit/peek"),
     ("POST", "/api/v1/rate-limit/usage"),
+    ("POST", "/api/v1/rate-limit/debit"),
+    ("POST", "/api/v1/rate-limit/release"),
+    ("POST", "/api/v1/rate-limit/renew"),
+    ("POST", "/api/v1/rate-limit/reset"),
     ("GET", "/api/v1/rate-limit/forward-auth"),
     ("POST", "/api/v1/rate-limit/forward-auth"),
     ("POST", "/json"),
@@ -80,6 +84,10 @@ REFUSING = [
     ("POST", "/api/v1/rate-limit/check"),
     ("POST", "/api/v1/rate-limit/peek"),
     ("POST", "/api/v1/rate-limit/usage"),
+    ("POST", "/api/v1/rate-limit/debit"),
+    ("POST", "/api/v1/rate-limit/release"),
+    ("POST", "/api/v1/rate-limit/renew"),
+    ("POST", "/api/v1/rate-limit/reset"),
     ("GET", "/api/v1/rate-limit/top"),
     ("POST", "/json"),
 ]
@@ -135,7 +143,10 @@ def try_all(document: dict[str, Any], address: str, operation: tuple[str, str], 
         each()
 
 
-@pytest.mark.parametrize("path", ["/api/v1/rate-limit/check", "/api/v1/rate-limit/check/batch", "/json"])
+WITH_EXAMPLES = [path for method, path in OPERATIONS if method == "POST" and not path.endswith("forward-auth")]
+
+
+@pytest.mark.parametrize("path", WITH_EXAMPLES)
 def test_examples_of_the_document_are_answered(path: str, address: str, document: dict[str, Any]) -> None:
     """
     Who copies an example gets an answer of the shape that is described beside it.

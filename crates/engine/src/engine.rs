@@ -7,11 +7,13 @@ mod policy;
 mod question;
 mod receipt;
 mod request;
+mod returned;
 mod usage;
 
 pub use descriptors::{DescriptorAsk, DescriptorsDecision, DescriptorsRequest, OwnLimit};
 pub use question::{Begun, Pending};
 pub use request::{CountersOf, Explained, Facts};
+pub use returned::Done;
 pub use usage::UsageError;
 
 use std::sync::Arc;
@@ -207,7 +209,7 @@ impl Engine {
     /// See [`UsageError`].
     pub fn reset(&self, key: &[u8]) -> Result<bool, UsageError> {
         let key = self.key(key, 0)?;
-        self.resets.fetch_add(1, Ordering::SeqCst);
+        self.note_reset();
         let plan = self.plan.load();
         let forgotten =
             charges(&plan, key, Ask::cost(0)).iter().filter(|charge| self.store.reset(charge).unwrap_or(false)).count();
@@ -277,6 +279,11 @@ impl Engine {
             [planned] => call(&[charge(planned, key, ask)]),
             _ => call(&charges(plan, key, ask)),
         }
+    }
+
+    /// Voids the receipts of before.
+    fn note_reset(&self) {
+        self.resets.fetch_add(1, Ordering::SeqCst);
     }
 
     fn key(&self, key: &[u8], cost: u64) -> Result<Digest, UsageError> {

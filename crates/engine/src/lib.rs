@@ -10,6 +10,7 @@
 //! | [`jwt`] | verified claims |
 //! | [`remote`] | the way to a store that other processes share: budget, breaker, fallback |
 //! | [`headers`] | a decision as HTTP header fields |
+//! | [`together`] | several answers that are waited for at once |
 
 pub mod calendar;
 pub mod decision;
@@ -19,3 +20,4 @@ pub mod headers;
 pub mod jwt;
 pub mod plan;
 pub mod remote;
+pub mod together;

@@ -41,6 +41,7 @@ pub(crate) use self::call::{Prepared, Ready};
 pub(crate) use self::fallback::{Fallback, Local};
 use crate::failure::breaker::{Breaker, Outcome, Token};
 use crate::failure::deny_cache::DenyCache;
+use crate::together::{Coming, all};
 
 /// How a shared store is reached.
 #[derive(Debug, Clone)]
@@ -221,12 +222,25 @@ impl Remote {
         Arc::clone(&self.parts()).prepare_return(Some(op), charge)
     }
 
+    /// Renews, releases or, without `op`, forgets several counters, waited for by a task. All are asked at once: a store that is away costs one budget.
+    pub(crate) async fn done_in_task(&self, op: Option<Op>, charges: &[Charge<'_>]) -> Vec<Result<bool, StoreError>> {
+        let ask = |charge: &Charge<'_>| -> Coming<Result<bool, StoreError>> {
+            let ready = Arc::clone(&self.parts()).prepare_return(op, charge);
+            Box::pin(async move { done(&ready?.reply().await?) })
+        };
+        all(charges.iter().map(ask).collect::<Vec<_>>()).await
+    }
+
     /// The same for calls that are answered by yes or no. `None` forgets the counter.
     fn done(&self, charge: &Charge<'_>, op: Option<Op>) -> Result<bool, StoreError> {
-        match Arc::clone(&self.parts()).prepare_return(op, charge)?.wait()? {
-            Reply::Done(is_done) => Ok(is_done),
-            _ => Err(StoreError::protocol("no verdict was expected")),
-        }
+        Arc::clone(&self.parts()).prepare_return(op, charge)?.wait().and_then(|reply| done(&reply))
+    }
+}
+
+fn done(reply: &Reply) -> Result<bool, StoreError> {
+    match reply {
+        Reply::Done(is_done) => Ok(*is_done),
+        _ => Err(StoreError::protocol("no verdict was expected")),
     }
 }
 

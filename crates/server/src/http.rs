@@ -5,7 +5,9 @@
 //! | `route` | which path is what, and by which methods |
 //! | `read` | bodies, within their limits |
 //! | `question`, `text`, `number` | what a check says, and the facts that it states |
-//! | `check` | check, batch, peek, usage |
+//! | `check` | check, peek, usage, debit, and the way of all questions |
+//! | `batch` | many checks in one request |
+//! | `slots` | release, renew, reset |
 //! | `answer`, `write` | a decision as JSON |
 //! | `forward_auth`, `gateway` | sub-requests of gateways |
 //! | `rls`, `rls_read` | the reference service's JSON form |
@@ -15,6 +17,7 @@
 //! | `token` | who may ask |
 
 mod answer;
+mod batch;
 mod check;
 mod forward_auth;
 mod gateway;
@@ -27,6 +30,7 @@ mod read;
 mod rls;
 mod rls_read;
 mod route;
+mod slots;
 mod text;
 mod token;
 mod write;
@@ -58,12 +62,9 @@ where
     B: http_body::Body<Data = Bytes> + Send + Unpin,
 {
     let (head, body) = request.into_parts();
-    let response = match find(&app, &head) {
-        Ok(Route::Check) => check::one(&app, Kind::Check, &head, body).await,
+    let response = match find(&app, peer, &head) {
+        Ok(Route::Ask(kind)) => check::serve(&app, kind, &head, body).await,
         // What is rare lies elsewhere, so that what is not has less to move.
-        Ok(Route::Peek) => Box::pin(check::one(&app, Kind::Peek, &head, body)).await,
-        Ok(Route::Usage) => Box::pin(check::one(&app, Kind::Usage, &head, body)).await,
-        Ok(Route::Batch) => Box::pin(check::batch(&app, &head, body)).await,
         Ok(Route::Json) => Box::pin(rls::serve(&app, &head, body)).await,
         // What a gateway sends along is not waited for.
         Ok(Route::ForwardAuth) => forward_auth::serve(&app, peer, &head).await,
@@ -74,7 +75,7 @@ where
 }
 
 /// The route of a request, if it may be taken.
-fn find(app: &App, head: &Parts) -> Result<Route, Problem> {
+fn find(app: &App, peer: Peer, head: &Parts) -> Result<Route, Problem> {
     let route = Route::find(head.uri.path());
     let is_open = matches!(route, Some(Route::Health | Route::Ready));
     if !is_open && !token::is_right(app, &head.headers) {
@@ -82,7 +83,14 @@ fn find(app: &App, head: &Parts) -> Result<Route, Problem> {
         return Err(if route == Some(Route::ForwardAuth) { Problem::forbidden() } else { Problem::unauthorized() });
     }
     let route = route.ok_or_else(Problem::not_found)?;
-    if route.takes(&head.method) { Ok(route) } else { Err(Problem::method_not_allowed(route.methods())) }
+    if !route.takes(&head.method) {
+        return Err(Problem::method_not_allowed(route.methods()));
+    }
+    // Everything else takes, or gives back what the caller can prove to have taken.
+    if route == Route::Ask(Kind::Reset) && !token::is_operator(app, peer) {
+        return Err(Problem::operators_only());
+    }
+    Ok(route)
 }
 
 /// Counts an answer that decides nothing.

@@ -4,7 +4,7 @@ use smallvec::SmallVec;
 use tidegate_core::algorithm::Receipt;
 use tidegate_core::meter::Ask;
 use tidegate_store::digest::Digest;
-use tidegate_store::store::Charge;
+use tidegate_store::store::{Charge, Place};
 
 use super::{Charges, Engine, UsageError, charge};
 use crate::decision::{Asked, Decision};
@@ -18,7 +18,7 @@ impl Engine {
     pub fn renew(&self, key: &[u8], lease: u128) -> Result<bool, UsageError> {
         let key = self.key(key, 0)?;
         let plan = self.plan.load();
-        Ok(self.renew_all(&lease_charges(plan.quotas(), key, lease)))
+        Ok(self.renew_all(&lease_charges(plan.quotas(), key, Place::of(key), lease)))
     }
 
     /// Gives a lease back; `false` when it was unknown, which is no error.
@@ -28,7 +28,7 @@ impl Engine {
     pub fn release(&self, key: &[u8], lease: u128) -> Result<bool, UsageError> {
         let key = self.key(key, 0)?;
         let plan = self.plan.load();
-        Ok(self.release_all(&lease_charges(plan.quotas(), key, lease)))
+        Ok(self.release_all(&lease_charges(plan.quotas(), key, Place::of(key), lease)))
     }
 
     /// Extends the slots that a decision holds; `false` when it holds none, or lost one.
@@ -74,21 +74,23 @@ impl Engine {
 pub(super) fn held<'a>(plan: &'a Plan, decision: &Decision) -> Charges<'a> {
     let Some(lease) = decision.lease else { return Charges::new() };
     match &decision.asked {
-        Asked::Key(key) => lease_charges(plan.quotas(), *key, lease),
+        Asked::Key(key) => lease_charges(plan.quotas(), *key, Place::of(*key), lease),
         Asked::Request(requested) => {
             // A rule in shadow that would have denied the request lent nothing, and loses nothing.
             let lent = decision.verdict().statuses().iter().filter(|status| matches!(status.receipt, Receipt::Lease { .. }));
             let charged = lent.map(|status| &requested.charged[usize::from(status.quota)]);
-            let mut sets: SmallVec<[(usize, Digest); 4]> = charged.map(|charged| (charged.set, charged.key)).collect();
+            let mut sets: SmallVec<[(usize, Digest, Place); 4]> =
+                charged.map(|charged| (charged.set, charged.key, charged.place)).collect();
             sets.dedup();
-            let successors = sets.into_iter().filter_map(|(set, key)| Some((plan.successor(&decision.plan, set)?, key)));
-            successors.flat_map(|(set, key)| lease_charges(&set.quotas, key, lease)).collect()
+            let successor = |(set, key, place)| Some((plan.successor(&decision.plan, set)?, key, place));
+            let successors = sets.into_iter().filter_map(successor);
+            successors.flat_map(|(set, key, place)| lease_charges(&set.quotas, key, place, lease)).collect()
         }
     }
 }
 
-fn lease_charges(quotas: &[Planned], key: Digest, lease: u128) -> Charges<'_> {
+fn lease_charges(quotas: &[Planned], key: Digest, place: Place, lease: u128) -> Charges<'_> {
     let holds_leases = |planned: &&Planned| planned.meter.retry_is_hint();
     let ask = Ask { lease: Some(lease), ..Ask::cost(0) };
-    quotas.iter().filter(holds_leases).map(|planned| charge(planned, key, ask)).collect()
+    quotas.iter().filter(holds_leases).map(|planned| Charge { place, ..charge(planned, key, ask) }).collect()
 }

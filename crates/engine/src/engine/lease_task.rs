@@ -1,6 +1,7 @@
 //! Slots that a task holds: it must not wait on its thread, which may be the one that talks to the store.
 
-use tidegate_store::redis::script::{Op, Reply};
+use tidegate_store::redis::script::Op;
+use tidegate_store::store::{Charge, StoreError};
 
 use super::lease::held;
 use super::{Engine, UsageError};
@@ -38,25 +39,13 @@ impl Engine {
     pub async fn renew_in_task(&self, decision: &Decision) -> Result<bool, UsageError> {
         self.require_own(decision)?;
         let Some(remote) = &self.remote else { return self.renew_decision(decision) };
-        // Made up before anything is waited for, so that no plan is held meanwhile.
-        let mut renewals = Vec::new();
-        for charge in held(&self.plan.load(), decision) {
-            let is_local = remote.parts().fallback.renew(&charge);
-            renewals.push((is_local, remote.prepare_return(Op::Renew, &charge)));
-        }
-        let mut is_held = !renewals.is_empty();
-        for (is_local, renewal) in renewals {
-            let reply = match renewal {
-                Ok(ready) => ready.reply().await,
-                Err(error) => Err(error),
-            };
-            is_held &= match reply {
-                Ok(Reply::Done(is_renewed)) => is_renewed || is_local,
-                Ok(_) => is_local,
-                // A store that cannot answer has not lost anything yet, and may be back before the lease expires.
-                Err(error) => is_local || error.is_transient(),
-            };
-        }
-        Ok(is_held)
+        let plan = self.plan.load_full();
+        let charges = held(&plan, decision);
+        let said = remote.done_in_task(Some(Op::Renew), &charges).await;
+        // A store that cannot answer has not lost anything yet, and may be back before the lease expires.
+        let is_held = |(charge, said): (&Charge<'_>, Result<bool, StoreError>)| {
+            said.unwrap_or_else(|error| error.is_transient()) || remote.parts().fallback.renew(charge)
+        };
+        Ok(!charges.is_empty() && charges.iter().zip(said).all(is_held))
     }
 }

@@ -5,6 +5,7 @@ use std::sync::atomic::Ordering;
 use tidegate_core::algorithm::{Receipt, Refund};
 use tidegate_core::meter::Ask;
 use tidegate_core::quota::UNITS_MAX;
+use tidegate_store::store::{Charge, Place};
 
 use super::{Engine, UsageError, charge};
 use crate::decision::{Asked, Charged, Decision, Origin, Taken};
@@ -108,11 +109,11 @@ impl Engine {
             if status.receipt == Receipt::Nothing {
                 continue;
             }
-            let (set, key, cost) = match &decision.asked {
-                Asked::Key(key) => (0, *key, decision.cost),
+            let (set, key, place, cost) = match &decision.asked {
+                Asked::Key(key) => (0, *key, Place::of(*key), decision.cost),
                 Asked::Request(requested) => {
-                    let Charged { set, key, cost, .. } = requested.charged[usize::from(status.quota)];
-                    (set, key, cost)
+                    let Charged { set, key, place, cost, .. } = requested.charged[usize::from(status.quota)];
+                    (set, key, place, cost)
                 }
             };
             let cost = taken.of(units, cost);
@@ -121,7 +122,7 @@ impl Engine {
             let successor = plan.successor(&decision.plan, set).and_then(|set| set.find(charged.namespace));
             let Some(planned) = successor.filter(is_valid).filter(|_| cost > 0) else { continue };
             let refund = Refund { receipt: status.receipt, cost };
-            let _ = self.store.refund(&charge(planned, key, Ask::cost(cost)), refund);
+            let _ = self.store.refund(&Charge { place, ..charge(planned, key, Ask::cost(cost)) }, refund);
         }
     }
 }

@@ -37,8 +37,8 @@ type Seen = Vec<(String, String)>;
 /// The counters of a request.
 #[derive(Debug)]
 pub struct CountersOf {
-    plan: Arc<Plan>,
-    requested: Box<Requested>,
+    pub(super) plan: Arc<Plan>,
+    pub(super) requested: Box<Requested>,
 }
 
 /// What became of one rule, and why.
@@ -125,19 +125,19 @@ impl Engine {
         Ok(self.reset_all(&self.counters_of(facts)?))
     }
 
-    /// The counters of a request, to be forgotten by [`reset_all`](Self::reset_all).
+    /// The counters of a request, to be forgotten by [`reset_all`](Self::reset_all), or whose slots are renewed or given back.
     ///
     /// # Errors
     /// See [`check_request`](Self::check_request).
     pub fn counters_of(&self, facts: &impl Facts) -> Result<CountersOf, UsageError> {
         let plan = self.plan();
-        let requested = self.ask(&plan, facts, Some(0))?;
+        let requested = self.ask(&plan, facts, None)?;
         Ok(CountersOf { plan, requested })
     }
 
     /// Forgets counters; `false` when nothing was known of any.
     pub fn reset_all(&self, CountersOf { plan, requested }: &CountersOf) -> bool {
-        self.resets.fetch_add(1, Ordering::SeqCst);
+        self.note_reset();
         let forgotten = Self::with_requested(plan, requested, None, Ticks::MAX, |charges| {
             charges.iter().filter(|charge| self.store.reset(charge).unwrap_or(false)).count()
         });
@@ -240,17 +240,23 @@ impl Engine {
         max_delay: Ticks,
         act: impl FnOnce(&[Charge<'_>]) -> R,
     ) -> R {
-        let charges: SmallVec<[Charge<'_>; 4]> = requested
-            .charged
-            .iter()
-            .map(|&Charged { set, quota, key, place, cost, part, .. }| Charge {
-                part,
-                place,
-                ..charge(&plan.sets()[set].quotas[quota], key, Ask { cost, lease, max_delay })
-            })
-            .collect();
+        let charges: SmallVec<[Charge<'_>; 4]> = charges(plan, requested, lease, max_delay).collect();
         act(&charges)
     }
+}
+
+/// The charges of a request.
+pub(super) fn charges<'a>(
+    plan: &'a Plan,
+    requested: &'a Requested,
+    lease: Option<u128>,
+    max_delay: Ticks,
+) -> impl Iterator<Item = Charge<'a>> {
+    requested.charged.iter().map(move |&Charged { set, quota, key, place, cost, part, .. }| Charge {
+        part,
+        place,
+        ..charge(&plan.sets()[set].quotas[quota], key, Ask { cost, lease, max_delay })
+    })
 }
 
 /// Whether a rule decides for a key, or only says what it would have said.

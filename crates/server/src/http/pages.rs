@@ -37,9 +37,7 @@ pub(super) fn serve(app: &App, route: Route, head: &Parts) -> Response<Body> {
             Err(problem) => problem.into_response(),
         },
         Route::OpenApi => json(StatusCode::OK, OPENAPI),
-        Route::Check | Route::Batch | Route::Peek | Route::Usage | Route::ForwardAuth | Route::Json => {
-            Problem::not_found().into_response()
-        }
+        Route::Ask(_) | Route::ForwardAuth | Route::Json => Problem::not_found().into_response(),
     }
 }
 

@@ -57,6 +57,11 @@ impl Problem {
         Self::new(StatusCode::FORBIDDEN, "the gateway has to send the token of this service, in `X-Tidegate-Token`")
     }
 
+    pub(super) fn operators_only() -> Self {
+        let detail = "a reset is for operators: set a token (`http.token`), or ask from the machine of the service";
+        Self::new(StatusCode::FORBIDDEN, detail)
+    }
+
     pub(super) fn not_found() -> Self {
         Self::new(StatusCode::NOT_FOUND, "there is nothing here; /openapi.json says what there is")
     }

@@ -1,8 +1,12 @@
 //! What a check says, and the facts that it states.
 
-use serde::Deserialize;
+use std::fmt;
+
+use serde::de::Error;
+use serde::{Deserialize, Deserializer};
 use tidegate_core::rules::Request;
-use tidegate_engine::engine::Facts;
+use tidegate_core::time::Ticks;
+use tidegate_engine::engine::{CheckOptions, Facts};
 
 use super::number::Units;
 use super::problem::Problem;
@@ -33,6 +37,34 @@ pub(super) struct Question<'a> {
     headers: Map<'a, Option<Text<'a>>>,
     /// What it takes; if it is not said, the rules say it.
     cost: Option<Units>,
+    /// The id of the slots that it takes or holds.
+    #[serde(default, deserialize_with = "lease")]
+    lease: Option<u128>,
+    /// The longest delay of a leaky bucket that is of use.
+    #[serde(default, deserialize_with = "nanoseconds")]
+    max_delay: Option<Ticks>,
+}
+
+/// What a question says beside the facts, if its kind knows it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Member {
+    Cost,
+    Lease,
+    MaxDelay,
+}
+
+impl Member {
+    pub(super) const ALL: [Self; 3] = [Self::Cost, Self::Lease, Self::MaxDelay];
+}
+
+impl fmt::Display for Member {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Cost => "cost",
+            Self::Lease => "lease",
+            Self::MaxDelay => "max_delay",
+        })
+    }
 }
 
 impl<'a> Question<'a> {
@@ -42,6 +74,18 @@ impl<'a> Question<'a> {
 
     pub(super) fn cost(&self) -> Option<u64> {
         self.cost.map(|Units(cost)| cost)
+    }
+
+    pub(super) fn options(&self) -> CheckOptions {
+        CheckOptions { lease: self.lease, max_delay: self.max_delay, patience: None }
+    }
+
+    pub(super) fn says(&self, member: Member) -> bool {
+        match member {
+            Member::Cost => self.cost.is_some(),
+            Member::Lease => self.lease.is_some(),
+            Member::MaxDelay => self.max_delay.is_some(),
+        }
     }
 }
 
@@ -72,5 +116,24 @@ impl Facts for Question<'_> {
                 request.set(name, &**value);
             }
         }
+    }
+}
+
+/// An id of 128 bits in hexadecimal.
+fn lease<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u128>, D::Error> {
+    let Some(Text(text)) = Option::<Text<'de>>::deserialize(deserializer)? else { return Ok(None) };
+    // The parser of the standard library would also take a sign.
+    let is_hex = (1..=32).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_hexdigit());
+    let id = u128::from_str_radix(&text, 16).ok().filter(|_| is_hex);
+    id.map(Some).ok_or_else(|| D::Error::custom("a lease has 1 to 32 hexadecimal digits"))
+}
+
+/// Seconds as whole nanoseconds, rounded down: a delay must not be longer than asked.
+#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "the range is checked, and casts of floats saturate")]
+fn nanoseconds<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Ticks>, D::Error> {
+    match Option::<f64>::deserialize(deserializer)? {
+        Some(seconds) if seconds >= 0.0 => Ok(Some((seconds * 1e9) as Ticks)),
+        Some(_) => Err(D::Error::custom("a delay is a number of seconds from 0 up")),
+        None => Ok(None),
     }
 }

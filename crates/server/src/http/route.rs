@@ -2,13 +2,12 @@
 
 use http::Method;
 
+use super::check::Kind;
+
 /// What is asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Route {
-    Check,
-    Batch,
-    Peek,
-    Usage,
+    Ask(Kind),
     ForwardAuth,
     Json,
     Top,
@@ -25,10 +24,14 @@ impl Route {
     /// The route of a path.
     pub(super) fn find(path: &str) -> Option<Self> {
         Some(match path {
-            "/api/v1/rate-limit/check" => Self::Check,
-            "/api/v1/rate-limit/check/batch" => Self::Batch,
-            "/api/v1/rate-limit/peek" => Self::Peek,
-            "/api/v1/rate-limit/usage" => Self::Usage,
+            "/api/v1/rate-limit/check" => Self::Ask(Kind::Check),
+            "/api/v1/rate-limit/check/batch" => Self::Ask(Kind::Batch),
+            "/api/v1/rate-limit/peek" => Self::Ask(Kind::Peek),
+            "/api/v1/rate-limit/usage" => Self::Ask(Kind::Usage),
+            "/api/v1/rate-limit/debit" => Self::Ask(Kind::Debit),
+            "/api/v1/rate-limit/release" => Self::Ask(Kind::Release),
+            "/api/v1/rate-limit/renew" => Self::Ask(Kind::Renew),
+            "/api/v1/rate-limit/reset" => Self::Ask(Kind::Reset),
             "/api/v1/rate-limit/top" => Self::Top,
             "/json" => Self::Json,
             "/healthz" => Self::Health,
@@ -45,7 +48,7 @@ impl Route {
     /// Whether it is asked by this method.
     pub(super) fn takes(self, method: &Method) -> bool {
         match self {
-            Self::Check | Self::Batch | Self::Peek | Self::Usage | Self::Json => *method == Method::POST,
+            Self::Ask(_) | Self::Json => *method == Method::POST,
             Self::ForwardAuth => true,
             Self::Top | Self::Health | Self::Ready | Self::Metrics | Self::OpenApi => {
                 *method == Method::GET || *method == Method::HEAD

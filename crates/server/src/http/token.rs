@@ -3,7 +3,7 @@
 use http::HeaderMap;
 use http::header::AUTHORIZATION;
 
-use crate::app::App;
+use crate::app::{App, Peer};
 
 /// Where the token is, if `Authorization` belongs to somebody else, as behind a gateway.
 pub(super) const TOKEN_HEADER: &str = "x-tidegate-token";
@@ -16,6 +16,14 @@ pub(super) fn is_right(app: &App, headers: &HeaderMap) -> bool {
     // Both are compared, so that the time does not tell which one came near.
     let [bearer, own] = [bearer, own].map(|shown| shown.is_some_and(|shown| is_same(shown, token.0.as_bytes())));
     bearer | own
+}
+
+/// Whether a caller that showed what it has to may loosen limits: there was something to show, or it is on this machine.
+pub(super) fn is_operator(app: &App, peer: Peer) -> bool {
+    let listener = app.settings.http.as_ref();
+    let certificates = listener.and_then(|listener| listener.tls.as_ref()?.client_ca.as_ref());
+    let is_known = certificates.is_some() || listener.is_some_and(|listener| listener.token.is_some());
+    is_known || peer.address.is_none_or(|address| address.to_canonical().is_loopback())
 }
 
 fn bearer(value: &[u8]) -> Option<&[u8]> {

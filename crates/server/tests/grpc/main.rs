@@ -7,4 +7,6 @@ mod connection;
 mod health;
 mod reflection;
 mod service;
+#[path = "../setup/mod.rs"]
+mod setup;
 mod told;

@@ -19,6 +19,8 @@ use tidegate_server::grpc::proto::{RateLimitDescriptor, RateLimitRequest, RateLi
 use tidegate_store::clock::{Clock, ManualClock};
 use tidegate_store::memory::MemoryStore;
 
+use crate::setup::settings;
+
 /// The beginning of a minute.
 pub(crate) const START_S: u64 = 1_200;
 
@@ -58,11 +60,7 @@ impl Setup {
         let document: RuleSetSpec = serde_json::from_value(document).expect("a document");
         let engine =
             Engine::new(document, Arc::new(store), *b"a secret of keys", self.on_store_error).expect("rules that can be loaded");
-        let mut settings = settings();
-        for (name, value) in self.settings.as_object().expect("a mapping") {
-            settings[name] = value.clone();
-        }
-        let settings = serde_json::from_value(settings).expect("settings");
+        let settings = settings(&[&self.settings]);
         Service { app: Arc::new(App::new(Arc::new(engine), settings)), clock }
     }
 }
@@ -205,24 +203,4 @@ fn rule(given: &Value) -> Value {
         rule["quotas"] = text.split(", ").map(|text| json!({"text": text})).collect();
     }
     rule
-}
-
-fn settings() -> Value {
-    json!({
-        "http": null,
-        "grpc": {"listen": {"tcp": {"host": "127.0.0.1", "port": 0}}, "tls": null, "token": null, "reflection": true},
-        "workers": 1,
-        "reuse_port": false,
-        "limits": {
-            "connections": 100, "head_bytes": 16384, "body_bytes": 100_000, "streams": 100, "batch": 10,
-            "read_timeout": 5, "idle_timeout": 60, "connection_age": 0,
-        },
-        "headers": {"standard": true, "retry_after": true, "x_ratelimit": "off"},
-        "rls": {"headers": "off", "metadata": "off", "shadow_mode": false, "quota_mode": false},
-        "trusted_gateways": [],
-        "deny_status": 429,
-        "top_size": 10,
-        "top_keys": "plain",
-        "otlp": null,
-    })
 }

@@ -12,6 +12,8 @@ use tidegate_server::body::Body;
 use tidegate_store::clock::{Clock, ManualClock};
 use tidegate_store::memory::MemoryStore;
 
+use crate::setup::settings;
+
 /// 2026-01-01T00:00:00Z.
 pub(crate) const START_S: u64 = 1_767_225_600;
 const SECOND: u64 = 1_000_000_000;
@@ -67,11 +69,8 @@ impl Setup {
         let document: tidegate_core::rules::RuleSetSpec = serde_json::from_value(document).expect("a document");
         let engine =
             Engine::new(document, Arc::new(store), *b"a secret of keys", self.on_store_error).expect("rules that can be loaded");
-        let mut settings = settings();
-        for (name, value) in self.settings.as_object().expect("a mapping") {
-            settings[name] = value.clone();
-        }
-        let settings = serde_json::from_value(settings).expect("settings");
+        let usual = json!({"limits.body_bytes": 10_000, "trusted_gateways": ["127.0.0.0/8", "10.0.0.0/8"]});
+        let settings = settings(&[&usual, &self.settings]);
         Service { app: Arc::new(App::new(Arc::new(engine), settings)), clock }
     }
 }
@@ -134,26 +133,6 @@ async fn whole(mut body: Body) -> Bytes {
         bytes.extend_from_slice(&frame.into_data().unwrap_or_default());
     }
     bytes.into()
-}
-
-fn settings() -> Value {
-    json!({
-        "http": {"listen": {"tcp": {"host": "127.0.0.1", "port": 0}}, "tls": null, "token": null},
-        "grpc": null,
-        "workers": 1,
-        "reuse_port": false,
-        "limits": {
-            "connections": 100, "head_bytes": 16384, "body_bytes": 10000, "streams": 100, "batch": 10,
-            "read_timeout": 5, "idle_timeout": 60, "connection_age": 0,
-        },
-        "headers": {"standard": true, "retry_after": true, "x_ratelimit": "off"},
-        "rls": {"headers": "off", "metadata": "off", "shadow_mode": false, "quota_mode": false},
-        "trusted_gateways": ["127.0.0.0/8", "10.0.0.0/8"],
-        "deny_status": 429,
-        "top_size": 10,
-        "top_keys": "plain",
-        "otlp": null,
-    })
 }
 
 /// A rule with what is given and else the least that it needs. Quotas are one text.

@@ -7,3 +7,6 @@ mod forward_auth;
 mod json;
 mod pages;
 mod problems;
+#[path = "../setup/mod.rs"]
+mod setup;
+mod slots;

@@ -1,5 +1,8 @@
 //! An app without ports, on a memory store with a clock that is moved by hand, and short ways to ask it.
 
+#[path = "../setup/mod.rs"]
+mod setup;
+
 use std::sync::Arc;
 
 use http::HeaderMap;
@@ -26,23 +29,11 @@ impl Facts for Named<'_> {
 }
 
 /// An app with these rules, as a document that `rule` and `domain` make.
-pub(crate) fn app(document: &Value, settings: &Value) -> App {
+pub(crate) fn app(document: &Value, changes: &Value) -> App {
     let store = MemoryStore::new(Clock::Manual(ManualClock::new(1_200_000_000_000)), 100_000);
     let engine = Engine::new(spec(document), Arc::new(store), *b"a secret of keys", OnStoreError::Deny).expect("rules");
-    let mut all = json!({
-        "http": null, "grpc": null, "workers": 2, "reuse_port": false,
-        "limits": {
-            "connections": 1000, "head_bytes": 16384, "body_bytes": 65536, "streams": 100, "batch": 100,
-            "read_timeout": 5, "idle_timeout": 60, "connection_age": 0,
-        },
-        "headers": {"standard": true, "retry_after": true, "x_ratelimit": "off"},
-        "rls": {"headers": "off", "metadata": "off", "shadow_mode": false, "quota_mode": false},
-        "trusted_gateways": [], "deny_status": 429, "top_size": 100, "top_keys": "masked", "otlp": null,
-    });
-    for (key, value) in settings.as_object().expect("a mapping") {
-        all[key] = value.clone();
-    }
-    App::new(Arc::new(engine), serde_json::from_value(all).expect("a document"))
+    let usual = json!({"workers": 2, "top_size": 100, "top_keys": "masked"});
+    App::new(Arc::new(engine), setup::settings(&[&usual, changes]))
 }
 
 /// A document of rules and domains.

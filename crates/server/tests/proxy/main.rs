@@ -6,3 +6,5 @@ mod forwarding;
 mod setup;
 mod smuggling;
 mod tunnels;
+#[path = "../setup/mod.rs"]
+mod usual;

@@ -28,6 +28,8 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Notify, mpsc};
 use tokio::task::JoinHandle;
 
+use super::usual;
+
 /// How long anything may take that a test waits for.
 const PATIENCE: Duration = Duration::from_secs(20);
 
@@ -232,21 +234,12 @@ impl Running {
 
     /// The same with a whole document of rules.
     pub(crate) fn start_with(proxy: &Value, rules: &Value) -> Self {
-        let settings = json!({
-            "http": null, "grpc": null, "workers": 1, "reuse_port": false, "proxy": proxy,
-            "limits": {
-                "connections": 100, "head_bytes": 16_384, "body_bytes": 1_048_576, "streams": 100, "batch": 100,
-                "read_timeout": 10, "idle_timeout": 20, "connection_age": 0,
-            },
-            "headers": {"standard": true, "retry_after": true, "x_ratelimit": "off"},
-            "rls": {"headers": "off", "metadata": "off", "shadow_mode": false, "quota_mode": false},
-            "trusted_gateways": [], "deny_status": 429, "top_size": 10, "top_keys": "masked", "otlp": null,
-        });
+        let settings = usual::settings(&[&json!({"http": null, "grpc": null, "proxy": proxy})]);
         let rules: RuleSetSpec = serde_json::from_value(rules.clone()).expect("rules of a test");
         let clock = ManualClock::new(1_000_000_000_000);
         let store = Arc::new(MemoryStore::new(Clock::Manual(clock.clone()), 1_000));
         let engine = Engine::new(rules, store, *b"a secret of keys", OnStoreError::Deny).expect("rules that load");
-        let app = Arc::new(App::new(Arc::new(engine), serde_json::from_value(settings).expect("settings of a proxy")));
+        let app = Arc::new(App::new(Arc::new(engine), settings));
         Self { server: Server::start(Arc::clone(&app)).expect("a proxy that starts"), app, clock }
     }
 

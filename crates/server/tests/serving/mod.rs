@@ -1,6 +1,9 @@
 //! A server with handlers that do what a test needs, and short ways to talk to it.
 #![allow(dead_code, reason = "each test program uses what it needs")]
 
+#[path = "../setup/mod.rs"]
+mod setup;
+
 use std::collections::HashMap;
 use std::future::poll_fn;
 use std::pin::Pin;
@@ -90,25 +93,11 @@ impl<const IS_GRPC: bool> Handler for Echo<IS_GRPC> {
 
 /// An app on two free ports, with some settings changed: `{"limits.streams": 10}`.
 pub(crate) fn app(changes: &Value) -> Arc<App> {
-    let port = json!({"listen": {"tcp": {"host": "127.0.0.1", "port": 0}}, "tls": null, "token": null});
-    let mut settings = json!({
-        "http": port, "grpc": port, "workers": 1, "reuse_port": false,
-        "limits": {
-            "connections": 100, "head_bytes": 16_384, "body_bytes": 1_048_576, "streams": 100, "batch": 100,
-            "read_timeout": 10, "idle_timeout": 20, "connection_age": 0,
-        },
-        "headers": {"standard": true, "retry_after": true, "x_ratelimit": "off"},
-        "rls": {"headers": "off", "metadata": "off", "shadow_mode": false, "quota_mode": false},
-        "trusted_gateways": [], "deny_status": 429, "top_size": 10, "top_keys": "masked", "otlp": null,
-    });
-    for (path, value) in changes.as_object().expect("changes are an object") {
-        let place = settings.pointer_mut(&format!("/{}", path.replace('.', "/")));
-        *place.unwrap_or_else(|| panic!("there is no setting {path}")) = value.clone();
-    }
+    let usual = json!({"limits.body_bytes": 1_048_576, "limits.read_timeout": 10, "limits.idle_timeout": 20});
     let rules: RuleSetSpec = serde_json::from_value(json!({"version": 1, "domain": "test", "rules": []})).expect("no rules");
     let store = Arc::new(MemoryStore::new(Clock::System(SystemClock::new()), 1_000));
     let engine = Engine::new(rules, store, *b"a secret of keys", OnStoreError::Deny).expect("no rules are rules");
-    Arc::new(App::new(Arc::new(engine), serde_json::from_value(settings).expect("settings of a server")))
+    Arc::new(App::new(Arc::new(engine), setup::settings(&[&usual, changes])))
 }
 
 /// Starts a server, or does not.
