@@ -43,6 +43,7 @@ OWN_GROUPS: Final[dict[str, tuple[Setting, ...]]] = {
             Upstreams(),
             None,
             "The servers, in groups: `--upstream` for each server of one group, commas in the variable, more in a file.",
+            option="--upstream",
         ),
         Setting(
             "routes",

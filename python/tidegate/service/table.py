@@ -33,6 +33,7 @@ class Setting:
         default: Its value if nobody gives one; `None` is nothing.
         about: What it means, in a sentence or two.
         is_secret: Whether it must never be shown.
+        option: The option of the command, if it is not made from the key.
     """
 
     key: str
@@ -40,11 +41,12 @@ class Setting:
     default: Any
     about: str
     is_secret: bool = False
+    option: str | None = None
 
     @property
     def flag(self) -> str:
         """The option of the command, such as `--http-tls-cert`."""
-        return "--" + self.key.replace(".", "-").replace("_", "-")
+        return self.option or "--" + self.key.replace(".", "-").replace("_", "-")
 
     @property
     def parameter(self) -> str:
