@@ -9,6 +9,7 @@ import hashlib
 import http.client
 import signal
 import socket
+import ssl
 import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,10 +21,14 @@ import websockets.sync.client
 if TYPE_CHECKING:
     from tests.conftest import Eventually
     from tests.proxy.proxying import Answer, Running, ask, here
-    from tests.proxy.upstream import CHUNK, Upstream
+    from tests.proxy.upstream import Upstream
+    from tests.proxy.upstream_app import CHUNK
+    from tests.servers import certificates
 else:
     from proxying import Running, ask, here
-    from upstream import CHUNK, Upstream
+    from servers import certificates
+    from upstream import Upstream
+    from upstream_app import CHUNK
 
 PER_CLIENT = """
 version: 1
@@ -76,6 +81,35 @@ def test_a_client_of_http2_is_served(upstream: Upstream) -> None:
 
     assert {("HTTP/2", 200, "2 tidegate")} == {(answer.http_version, answer.status_code, answer.headers["via"]) for answer in answers}
     assert [(f"/{number}", 100_000) for number in range(20)] == [(answer.json()["path"], answer.json()["size"]) for answer in answers]
+
+
+@pytest.mark.parametrize("version", ["HTTP/1.1", "HTTP/2"])
+def test_clients_may_speak_tls(upstream: Upstream, version: str) -> None:
+    """The version is agreed on in the handshake, and the server hears that the client came by TLS."""
+    made = certificates()
+    settings = {"proxy.tls.cert": made.server_cert, "proxy.tls.key": made.server_key}
+    trusted = ssl.create_default_context(cafile=str(made.ca))
+    with (
+        here([upstream.url], settings=settings) as proxy,
+        httpx.Client(verify=trusted, http1=True, http2=version == "HTTP/2", timeout=30, trust_env=False) as client,
+    ):
+        answer = client.get(proxy.replace("http:", "https:"))
+
+    assert (version, 200) == (answer.http_version, answer.status_code)
+    assert ["x-forwarded-proto", "https"] in answer.json()["headers"]
+
+
+def test_servers_may_speak_tls() -> None:
+    """They are asked if an authority vouches for them that is trusted, and not otherwise."""
+    made = certificates()
+    with Upstream(made.server_cert, made.server_key) as secured:
+        with here([secured.url], settings={"upstream.tls_ca": made.ca}) as proxy:
+            trusted = ask(proxy, "POST", "/", b"hello")
+        with here([secured.url], settings={"upstream.tls_ca": certificates(("stranger",)).ca}) as proxy:
+            stranger = ask(proxy, "POST", "/", b"hello")
+
+    assert (200, 5) == (trusted.status, trusted.json["size"])
+    assert 502 == stranger.status
 
 
 def test_web_sockets_pass_and_hold_their_slot(upstream: Upstream, eventually: Eventually) -> None:

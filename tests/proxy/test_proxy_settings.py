@@ -51,7 +51,7 @@ def test_groups_have_what_they_say_and_else_what_all_have(folder: Path) -> None:
 upstream: {idle_timeout: 7s, host: rewrite}
 upstreams:
   app: [http://a:1]
-  search: {servers: http://b:2, idle_timeout: 500ms, protocol: http2}
+  search: {servers: https://b:2, idle_timeout: 500ms, protocol: http2, tls_ca: ca.pem}
 routes:
   - {hosts: [shop.example.com, "*.example.com"], path: /search, rewrite: /, upstream: search}
   - {upstream: app}
@@ -61,7 +61,7 @@ routes:
     app, search = found["upstreams"]
     assert ("app", 7.0, "rewrite", "http1") == (app["name"], app["idle_timeout"], app["host"], app["protocol"])
     assert ("search", 0.5, "rewrite", "http2") == (search["name"], search["idle_timeout"], search["host"], search["protocol"])
-    assert ["http://b:2"] == search["servers"]
+    assert (["https://b:2"], str(folder / "ca.pem"), None) == (search["servers"], search["tls_ca"], app["tls_ca"])
     first, second = found["routes"]
     assert {"hosts": ["shop.example.com", "*.example.com"], "path": "/search", "rewrite": "/", "upstream": "search"} == first
     assert ([], "/") == (second["hosts"], second["path"])
@@ -72,7 +72,7 @@ routes:
     [
         pytest.param("", "missing-key", None, id="no-upstreams"),
         pytest.param("upstreams: [http://a/path]\n", "bad-upstream", 2, id="path"),
-        pytest.param("upstreams: [https://a]\n", "bad-upstream", 2, id="tls"),
+        pytest.param("upstreams: [ftp://a]\n", "bad-upstream", 2, id="scheme"),
         pytest.param("upstreams: [http://a:99999]\n", "bad-upstream", 2, id="port"),
         pytest.param("upstreams: ['http://u:p@a']\n", "bad-upstream", 2, id="user"),
         pytest.param("upstreams: {1a: [http://a]}\n", "bad-name", 2, id="name"),

@@ -8,7 +8,7 @@
 //! | `facts` | what rules can know about a request |
 //! | `forward` | a request that was allowed: servers are tried until one answers |
 //! | `group` | servers that are alike, and which of them is next |
-//! | `pool`, `dial` | connections to servers: kept ones and new ones |
+//! | `pool`, `dial`, `tls` | connections to servers: kept ones and new ones |
 //! | `exchange` | one request to one server, up to the head of the response |
 //! | `request_body`, `response_body` | bodies, read as fast as the other side takes them |
 //! | `refuse` | a request that goes nowhere, and what becomes of its body |
@@ -43,6 +43,7 @@ mod route;
 pub mod settings;
 mod settle;
 mod slot;
+mod tls;
 mod tunnel;
 
 pub use settings::ProxySettings;
@@ -102,6 +103,11 @@ impl Proxy {
             cost_header: settings.cost_header.as_ref().and_then(|name| HeaderName::try_from(name).ok()),
             scheme: if settings.listener.tls.is_some() { "https" } else { "http" },
         }
+    }
+
+    /// That what TLS with servers needs is there.
+    pub(crate) fn check_tls(&self) -> Result<(), String> {
+        self.groups.iter().try_for_each(Group::check_tls)
     }
 
     /// Whether a peer is believed that a request came from elsewhere. Who may open a socket in the file system is.

@@ -30,6 +30,7 @@ mod worker;
 pub use answer::{Grpc, Handler, Http};
 pub use error::StartError;
 pub use listen::Address;
+pub(crate) use tls::authorities;
 
 use std::fmt;
 use std::sync::Arc;
@@ -222,6 +223,9 @@ impl Shared {
             Some(files) => Certificates::load(port, files).map(Some),
             None => Ok(None),
         };
+        if let Some(proxy) = &app.proxy {
+            proxy.check_tls().map_err(StartError::Tls)?;
+        }
         let Settings { http, grpc, proxy, limits, workers, .. } = &app.settings;
         Ok(Self {
             http_certificates: load(Port::Http, http.as_ref())?,

@@ -4,6 +4,7 @@ The settings as Rust takes them: the document of the service, and the section `p
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, Any
 
 from tidegate.proxy.routes import Route
@@ -45,4 +46,7 @@ def _group(settings: Settings, group: Group) -> dict[str, Any]:
     common = {
         setting.key.removeprefix(_START): settings[setting.key] for setting in OWN_GROUPS["Upstreams"] if setting.key.startswith(_START)
     }
-    return {"name": group.name, "servers": list(group.servers), **common, **group.options}
+    options = {**common, **group.options}
+    tls_ca = options["tls_ca"]
+    options["tls_ca"] = None if tls_ca is None else os.path.abspath(tls_ca)  # noqa: PTH100  # keeps links, which are swapped
+    return {"name": group.name, "servers": list(group.servers), **options}

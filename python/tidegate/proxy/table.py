@@ -11,7 +11,7 @@ from typing import Final
 
 from tidegate.proxy.routes import Routes
 from tidegate.proxy.upstreams import Upstreams
-from tidegate.service.kinds import Choice, FieldName, Seconds, Whole
+from tidegate.service.kinds import Choice, FieldName, File, Seconds, Whole
 from tidegate.service.places import Listen, Networks, Place
 from tidegate.service.table import GROUPS as SERVICE_GROUPS
 from tidegate.service.table import Setting, tls
@@ -53,6 +53,9 @@ OWN_GROUPS: Final[dict[str, tuple[Setting, ...]]] = {
         ),
         Setting("upstream.protocol", Choice(("http1", "http2")), "http1", "What is spoken with servers; `http2` without asking first."),
         Setting("upstream.host", Choice(("preserve", "rewrite")), "preserve", "Which `Host` servers are told: the client's, or their own."),
+        Setting(
+            "upstream.tls_ca", File(), None, "Who signs the certificates of `https://` servers, in PEM; by default whom the system trusts."
+        ),
         Setting("upstream.connect_timeout", Seconds(0, 3600), 2.0, "How long a connection may take. 0 is no limit, here and below."),
         Setting(
             "upstream.first_byte_timeout", Seconds(0, DAY), 60.0, "How long the head of a response may take once the request was sent."

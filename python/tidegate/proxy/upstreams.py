@@ -18,7 +18,7 @@ from tidegate.rules.names import meant
 from tidegate.rules.node import Mapping as Branch
 from tidegate.rules.node import Scalar, Sequence, kind_of
 from tidegate.rules.scalars import read_texts
-from tidegate.service.kinds import Kind, Wrong
+from tidegate.service.kinds import File, Kind, Wrong
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -31,9 +31,9 @@ DEFAULT_GROUP: Final = "default"
 SERVERS_MAX: Final = 1000
 GROUPS_MAX: Final = 1000
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,62}")
-_URL = re.compile(r"http://(?P<host>\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9](?:[A-Za-z0-9._-]{0,252}))(?::(?P<port>[1-9][0-9]{0,4}))?")
+_URL = re.compile(r"https?://(?P<host>\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9](?:[A-Za-z0-9._-]{0,252}))(?::(?P<port>[1-9][0-9]{0,4}))?")
 _PORT_MAX = 65_535
-_URL_HINT = "write http:// and a host, such as http://10.0.0.1:8000; paths belong into routes"
+_URL_HINT = "write http:// or https:// and a host, such as http://10.0.0.1:8000; paths belong into routes"
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,9 +136,11 @@ def _take(document: Document, setting: Setting, option: str, node: Node, found: 
     if text is None:
         return
     try:
-        found[option] = setting.kind.read(text)
+        value = setting.kind.read(text)
     except Wrong as wrong:
         document.add(wrong.code, node, wrong.message, wrong.hint)
+        return
+    found[option] = document.path.parent / value if isinstance(setting.kind, File) else value
 
 
 def _servers(document: Document, node: Node) -> tuple[str, ...] | None:
@@ -158,7 +160,5 @@ def _servers(document: Document, node: Node) -> tuple[str, ...] | None:
 
 
 def _wrong_with(url: str) -> str | None:
-    if url.startswith("https://"):
-        return "upstreams are asked without TLS so far: write http://, or put something before them that speaks it"
     found = _URL.fullmatch(url)
     return None if found is not None and int(found["port"] or 80) <= _PORT_MAX else _URL_HINT

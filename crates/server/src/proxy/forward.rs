@@ -68,7 +68,7 @@ async fn sent(
         // Once more to the same one, or to the next.
         let must_be_new = again.is_some();
         let Some(server) = again.take().or_else(|| group.choose(&tried)) else { break };
-        let mut lent = match proxy.pool.lend(&group.settings, server, must_be_new).await {
+        let mut lent = match proxy.pool.lend(group, server, must_be_new).await {
             Ok(lent) => lent,
             Err(error) => {
                 why = error;

@@ -79,6 +79,10 @@ pub(super) fn checked(head: &Parts) -> Result<Option<Authority>, Problem> {
     if !path.starts_with('/') && !is_of_all {
         return Err(Problem::bad_request("the target of a request begins with a slash"));
     }
+    // A server may walk them, and end where another route, or another rule, would have been asked.
+    if path.split('/').any(is_of_dots) {
+        return Err(Problem::bad_request("the path has segments of dots only; resolve them first"));
+    }
     let mut codings = head.headers.get_all(TRANSFER_ENCODING).iter();
     if let Some(coding) = codings.next()
         && (codings.next().is_some() || !coding.as_bytes().eq_ignore_ascii_case(b"chunked"))
@@ -107,6 +111,14 @@ pub(super) fn checked(head: &Parts) -> Result<Option<Authority>, Problem> {
         Some(authority) if authority.as_str().contains('@') => Err(Problem::bad_request("`Host` is no name of a host")),
         authority => Ok(authority),
     }
+}
+
+/// Whether a segment of a path means this place or the one above, also if its dots are escaped.
+fn is_of_dots(segment: &str) -> bool {
+    if segment.len() > 6 || !segment.starts_with(['.', '%']) {
+        return false;
+    }
+    matches!(segment.to_ascii_lowercase().replace("%2e", ".").as_str(), "." | "..")
 }
 
 /// Removes what was meant for one connection only.
@@ -138,8 +150,10 @@ pub(super) fn tell_origin(headers: &mut HeaderMap, origin: Origin<'_>) {
             headers.remove(name);
         }
     }
-    let address = origin.peer.address.map(|address| address.to_string());
-    append(headers, &FORWARDED_FOR, address.as_deref().unwrap_or("unknown"));
+    // A socket in the file system has no address: who is behind it has said where the request came from, or nobody knows.
+    if let Some(address) = origin.peer.address {
+        append(headers, &FORWARDED_FOR, &address.to_string());
+    }
     append(headers, &FORWARDED, &forwarded(origin));
     if !headers.contains_key(FORWARDED_PROTO) {
         headers.insert(FORWARDED_PROTO, HeaderValue::from_static(origin.scheme));

@@ -12,9 +12,9 @@ use parking_lot::Mutex;
 use tokio::time::Instant;
 
 use super::dial::{self, DialError};
-use super::group::Chosen;
+use super::group::{Chosen, Group};
 use super::request_body::RequestBody;
-use super::settings::{GroupSettings, UpstreamProtocol};
+use super::settings::UpstreamProtocol;
 use crate::metrics::thread_number;
 
 /// All connections that nobody uses, and those that many do.
@@ -68,24 +68,25 @@ impl Pool {
     /// A connection to a server: one that is kept, or a new one.
     pub(super) async fn lend(
         self: &Arc<Self>,
-        group: &GroupSettings,
+        group: &Group,
         server: Chosen<'_>,
         must_be_new: bool,
     ) -> Result<Lent, DialError> {
+        let settings = &group.settings;
         let worker = thread_number() & (self.workers.len() - 1);
         let lent = |sender, is_reused| Lent {
             pool: Arc::clone(self),
             worker,
             server: server.number,
-            keep_alive: group.keep_alive,
-            idle_max: group.idle_connections,
+            keep_alive: settings.keep_alive,
+            idle_max: settings.idle_connections,
             sender,
             is_reused,
         };
         let kept = &self.workers[worker][server.number];
-        match group.protocol {
+        match settings.protocol {
             UpstreamProtocol::Http1 => {
-                if let Some(sender) = kept.take_idle(group.keep_alive).filter(|_| !must_be_new) {
+                if let Some(sender) = kept.take_idle(settings.keep_alive).filter(|_| !must_be_new) {
                     return Ok(lent(Sender::Http1(sender), true));
                 }
                 Ok(lent(Sender::Http1(dial::http1(server.url, group).await?), false))

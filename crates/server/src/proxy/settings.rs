@@ -2,6 +2,7 @@
 //!
 //! Python checks it (`python/tidegate/proxy/`); what reaches this place is complete. Times are in seconds, and 0 is no limit.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use http::uri::{Authority, Uri};
@@ -39,6 +40,8 @@ pub struct GroupSettings {
     pub protocol: UpstreamProtocol,
     /// Which `Host` they are told.
     pub host: HostPolicy,
+    /// Who signs the certificates of those that speak TLS, in PEM; `None` is whom the system trusts.
+    pub tls_ca: Option<PathBuf>,
     /// How long a connection may take, with its handshakes.
     #[serde(deserialize_with = "seconds")]
     pub connect_timeout: Duration,

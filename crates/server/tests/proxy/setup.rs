@@ -188,7 +188,7 @@ fn fields(headers: &HeaderMap) -> Value {
 /// A group of servers, with some settings changed.
 pub(crate) fn group(name: &str, servers: &[String], changes: &Value) -> Value {
     let mut group = json!({
-        "name": name, "servers": servers, "protocol": "http1", "host": "preserve",
+        "name": name, "servers": servers, "protocol": "http1", "host": "preserve", "tls_ca": null,
         "connect_timeout": 5, "first_byte_timeout": 20, "idle_timeout": 20, "total_timeout": 0,
         "keep_alive": 5, "idle_connections": 8, "retries": 2,
     });

@@ -81,6 +81,10 @@ async fn targets_and_methods_that_lead_elsewhere_are_refused() {
         ("GET / HTTP/1.1\r\nhost: a b\r\n\r\n", "400"),
         ("GET / HTTP/1.1\r\nhost: user@a\r\n\r\n", "400"),
         ("GET * HTTP/1.1\r\nhost: a\r\n\r\n", "400"),
+        ("GET /public/../admin HTTP/1.1\r\nhost: a\r\n\r\n", "400"),
+        ("GET /public/%2E%2e/admin HTTP/1.1\r\nhost: a\r\n\r\n", "400"),
+        ("GET /public/.%2e HTTP/1.1\r\nhost: a\r\n\r\n", "400"),
+        ("GET /./ HTTP/1.1\r\nhost: a\r\n\r\n", "400"),
         ("GET  / HTTP/1.1\r\nhost: a\r\n\r\n", "400"),
         ("GET / HTTP/1.2\r\nhost: a\r\n\r\n", "400"),
         ("GE(T / HTTP/1.1\r\nhost: a\r\n\r\n", "400"),
@@ -101,4 +105,6 @@ async fn the_target_says_more_than_the_field() {
     assert_eq!((&told["uri"], &told["headers"]["host"]), (&json!("/a"), &json!("shop.example.com")));
     let told = proxy.client().await.ask("GET / HTTP/1.0\r\n\r\n").await.json();
     assert_eq!(told["headers"]["host"], upstream.address.to_string(), "one who knows no hosts");
+    let told = proxy.client().await.get("/.well-known/..a/...?../").await.json();
+    assert_eq!(told["uri"], "/.well-known/..a/...?../", "dots that mean nothing");
 }
