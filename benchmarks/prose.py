@@ -60,7 +60,7 @@ One thread asks for 1,000 keys, one question after the other, with the server on
 """,
     "Redis, work of the server": """
 By the server's own account (`INFO commandstats`): the mean time of a script with everything that it calls, over all fillings of a quota of 100, with the cache of denials off; of {script_rounds} rounds the fastest.
-*Commands* are those that the script calls: the clock, one `GET` per quota and, if it charges, one `SET`. The last rows are scripts that do nothing else, which no limiter in Lua can be below.
+*Commands* are those that the script calls: the clock, one `GET` (of several quotas one `MGET`) and, if it charges, one `SET` per quota. The last rows are scripts that do nothing else, which no limiter in Lua can be below.
 """,
     "Redis, bytes per key": """
 Growth of `used_memory` divided by the keys, with the tables in which the server finds and expires them. State of `sliding_window_log` and `concurrency` grows with what it remembers.

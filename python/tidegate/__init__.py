@@ -22,9 +22,11 @@ from tidegate.limiter import Limiter
 from tidegate.quota import Quota
 
 if _typing.TYPE_CHECKING:
+    from tidegate.client import Client
     from tidegate.rule_limiter import RuleLimiter
 
 __all__ = [
+    "Client",
     "Decision",
     "Health",
     "Limiter",
@@ -49,4 +51,9 @@ def __getattr__(name: str) -> object:
         from tidegate.rule_limiter import RuleLimiter  # noqa: PLC0415
 
         return RuleLimiter
+    # And one that decides by itself needs no connections.
+    if name == "Client":
+        from tidegate.client import Client  # noqa: PLC0415
+
+        return Client
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from tidegate import Decision, Limiter, RuleLimiter
+    from tidegate import Client, Decision, Limiter, RuleLimiter
     from tidegate.rule_limiter import Attributes
     from tidegate.testing import ManualClock
 
@@ -73,6 +73,12 @@ class Gate(Protocol):
     def release(self, decision: Decision) -> None:
         """
         Gives the slots back that a decision holds.
+        """
+        ...
+
+    async def release_async(self, decision: Decision) -> None:
+        """
+        As `release`, while other tasks run.
         """
         ...
 
@@ -150,6 +156,12 @@ class KeyGate:
         """
         self.limiter.release(self.key, decision)
 
+    async def release_async(self, decision: Decision) -> None:
+        """
+        As `Gate.release_async`.
+        """
+        await self.limiter.release_async(self.key, decision)
+
 
 @dataclass(frozen=True, slots=True)
 class RequestGate:
@@ -162,7 +174,7 @@ class RequestGate:
         cost: How much; by default what each rule says.
     """
 
-    limiter: RuleLimiter
+    limiter: RuleLimiter | Client
     attributes: Attributes
     cost: int | None = None
 
@@ -223,3 +235,9 @@ class RequestGate:
         As `Gate.release`.
         """
         self.limiter.release(decision)
+
+    async def release_async(self, decision: Decision) -> None:
+        """
+        As `Gate.release_async`.
+        """
+        await self.limiter.release_async(decision)

@@ -10,15 +10,37 @@ import os
 import threading
 import weakref
 from itertools import count
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from tidegate._sleep import now_ns
 
 if TYPE_CHECKING:
-    from tidegate.slot import Slot
+    from tidegate import Decision
 
 # Below this many entries it is not worth looking for those of slots that were given back.
 _COMPACT_MIN = 64
+
+
+class Renewable(Protocol):
+    """
+    Something that is held under a lease: a `Slot`, or a request that an integration lets run.
+    """
+
+    @property
+    def decision(self) -> Decision:
+        """The decision that admitted it."""
+        ...
+
+    @property
+    def held(self) -> bool:
+        """Whether it is still held."""
+        ...
+
+    def renew(self) -> bool:
+        """
+        Extends the lease; false when that is in vain.
+        """
+        ...
 
 
 class Renewer:
@@ -45,7 +67,7 @@ class Renewer:
         self._stale = 0
         self._heap: list[_Entry] = []
 
-    def add(self, slot: Slot, lease: str, every_ns: int) -> None:
+    def add(self, slot: Renewable, lease: str, every_ns: int) -> None:
         """
         Renews a slot until it is given back, lost or dropped.
 
@@ -113,13 +135,13 @@ class Renewer:
         return None
 
 
-def _slot_of(entry: _Entry) -> Slot | None:
+def _slot_of(entry: _Entry) -> Renewable | None:
     *_, reference, lease = entry
     slot = reference()
     return slot if slot is not None and slot.held and slot.decision.lease == lease else None
 
 
 if TYPE_CHECKING:
-    _Entry = tuple[int, int, int, weakref.ref[Slot], str]
+    _Entry = tuple[int, int, int, weakref.ref[Renewable], str]
 
 RENEWER = Renewer()

@@ -26,6 +26,19 @@ def now_ns(clock: ManualClock | None = None) -> int:
     return time.monotonic_ns() if clock is None else clock.time_ns()
 
 
+def epoch_ns(clock: ManualClock | None = None) -> int:
+    """
+    Reads the time of day, which may jump: for instants that other machines name, and for nothing else.
+
+    Args:
+        clock: A clock of one's own, if there is one.
+
+    Returns:
+        Nanoseconds since 1970.
+    """
+    return time.time_ns() if clock is None else clock.time_ns()
+
+
 def sleep(nanoseconds: int, clock: ManualClock | None) -> None:
     """
     Sleeps, or moves a manual clock by as much.

@@ -93,7 +93,7 @@ class Quota:
         """
         quotas = quotas_of(_text(text))
         if len(quotas) != 1:
-            raise _wrong(f"{len(quotas)} quotas where one is expected", "several-quotas", "give one quota, without commas and semicolons")
+            raise _wrong(f"{len(quotas)} quotas where one is expected", "several-quotas", "give one quota, without a separator")
         return quotas[0]
 
     def __str__(self) -> str:

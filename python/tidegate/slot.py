@@ -92,6 +92,17 @@ class Slot:
             finalizer()
             RENEWER.forget()
 
+    async def _release_async(self) -> None:
+        """
+        As `release`, while other tasks run: a shared store or a service may take its time.
+        """
+        finalizer, self._finalizer, self._lease = self._finalizer, None, None
+        given = None if finalizer is None else finalizer.detach()
+        if given is not None and self._decision is not None:
+            RENEWER.forget()
+            with suppress(UsageError):
+                await self._ask.gate.release_async(self._decision)
+
     def __enter__(self) -> Self:
         ask = self._prepare()
         return self._hold(ask, admit(ask))
@@ -104,7 +115,7 @@ class Slot:
         self.release()
 
     async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> None:
-        self.release()
+        await self._release_async()
 
     def __repr__(self) -> str:
         state = "held" if self.held else "lost" if self._is_lost else "not held"

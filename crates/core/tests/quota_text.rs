@@ -36,7 +36,7 @@ const TEXT_ERRORS: [(&str, Code); 40] = [
     ("100/0s", Code::PeriodZero),
     ("100/999ns", Code::PeriodTooShort),
     ("100/36501d", Code::PeriodTooLong),
-    ("1/month", Code::MonthNeedsCalendar),
+    ("1/s queue 1 month", Code::MonthNeedsCalendar),
     ("1/2 days calendar", Code::CalendarCount),
     ("1/s calendar", Code::CalendarUnit),
     ("1/s buckets 5", Code::ParameterNotForAlgorithm),

@@ -6,6 +6,7 @@
 //! | `read` | bodies, within their limits |
 //! | `question`, `text`, `number` | what a check says, and the facts that it states |
 //! | `check` | check, peek, usage, debit, and the way of all questions |
+//! | `short` | the short way of a check |
 //! | `batch` | many checks in one request |
 //! | `slots` | release, renew, reset |
 //! | `answer`, `write` | a decision as JSON |
@@ -30,6 +31,7 @@ mod read;
 mod rls;
 mod rls_read;
 mod route;
+mod short;
 mod slots;
 mod text;
 mod token;
@@ -52,6 +54,8 @@ use self::route::Route;
 use crate::app::{App, Peer};
 use crate::body::Body;
 use crate::metrics::{AnswerCode, Protocol};
+
+pub(crate) use self::short::answer as shortcut;
 
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 const NO_STORE: HeaderValue = HeaderValue::from_static("no-store");

@@ -28,6 +28,7 @@ mod tls;
 mod worker;
 
 pub use answer::{Grpc, Handler, Http};
+pub use connection::Shortcut;
 pub use error::StartError;
 pub use listen::Address;
 pub(crate) use tls::authorities;

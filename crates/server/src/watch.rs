@@ -27,11 +27,21 @@ impl App {
     /// Begins to watch a request that was read.
     pub fn watch(&self, protocol: Protocol, headers: &HeaderMap) -> Watch {
         let span = self.tracer.as_ref().and_then(|tracer| tracer.begin(protocol, headers));
-        Watch { protocol, begun_ns: monotonic_ns(), has_decided: false, span }
+        Watch { span, ..Watch::untraced(protocol) }
     }
 }
 
 impl Watch {
+    /// Begins to watch a request that was read and is not traced.
+    pub(crate) fn untraced(protocol: Protocol) -> Self {
+        Self { protocol, begun_ns: monotonic_ns(), has_decided: false, span: None }
+    }
+
+    /// When it was read, by the monotonic clock.
+    pub(crate) fn begun_ns(&self) -> u64 {
+        self.begun_ns
+    }
+
     /// Takes in a decision by rules. `facts` are those that were asked about.
     pub fn decided(&mut self, app: &App, facts: &impl Facts, decision: &Decision) {
         // How long a server takes to answer what was allowed is another matter.

@@ -149,7 +149,7 @@ mod tests {
 
     #[test]
     fn messages_are_lower_case_without_a_full_stop() {
-        for text in ["", "x", "1", "1/", "1/0s", "1/s burst", "1/month", "-1/s", "1.5/s", "5/s,"] {
+        for text in ["", "x", "1", "1/", "1/0s", "1/s burst", "1/s queue 1 month", "-1/s", "1.5/s", "5/s,"] {
             let error = parse(text).unwrap_err();
 
             for said in [error.message(), error.hint()] {

@@ -22,7 +22,7 @@ const QUOTAS_MAX: usize = 16;
 ///
 /// | part | meaning |
 /// | --- | --- |
-/// | `100/minute`, `100 per minute`, `1/10s`, `5 per 10 seconds` | units per period. Periods: `ns us ms s m h d w` and their full words; `month` and `year` with `calendar` |
+/// | `100/minute`, `100 per minute`, `1/10s`, `5 per 10 seconds` | units per period. Periods: `ns us ms s m h d w` and their full words; `month` and `year`, of 31 and 366 days unless with `calendar` |
 /// | `20 concurrent` | units in flight; `ttl 30s` is the life of a lease |
 /// | `unlimited` | no limit |
 /// | `burst 20` | `gcra`: the most units at once |
@@ -87,7 +87,7 @@ impl FromStr for Quota {
             Err(_) => Err(QuotaError::new(
                 Code::SeveralQuotas,
                 format!("{count} quotas where one is expected"),
-                "give one quota, without \",\" and \";\"",
+                "give one quota, without \",\", \";\" and \"|\"",
             )
             .at(text, 0..text.chars().count())),
         }
@@ -141,7 +141,7 @@ fn members(source: &Source<'_>) -> Result<Vec<Range<usize>>, QuotaError> {
 }
 
 fn is_separator(c: char) -> bool {
-    matches!(c, ',' | ';')
+    matches!(c, ',' | ';' | '|')
 }
 
 #[cfg(test)]
@@ -149,10 +149,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn several_quotas_are_joined_by_commas_or_semicolons() {
-        let texts: Vec<String> = parse("10/s, 200/minute;5000 per hour\n").unwrap().iter().map(ToString::to_string).collect();
+    fn several_quotas_are_joined_by_commas_semicolons_or_bars() {
+        let texts: Vec<String> =
+            parse("10/s, 200/minute;5000 per hour | 9 per year\n").unwrap().iter().map(ToString::to_string).collect();
 
-        assert_eq!(texts, ["10/second", "200/minute", "5000/hour"]);
+        assert_eq!(texts, ["10/second", "200/minute", "5000/hour", "9/366d"]);
     }
 
     #[test]

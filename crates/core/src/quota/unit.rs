@@ -5,6 +5,9 @@ use super::spec::CalendarUnit;
 /// One minute, as a fixed length of time.
 const MINUTE_NS: u64 = 60 * 1_000_000_000;
 
+/// One day, as a fixed length of time.
+const DAY_NS: u64 = 24 * 60 * MINUTE_NS;
+
 /// A unit of time with its spellings.
 #[derive(Debug)]
 pub(super) struct Unit {
@@ -24,20 +27,8 @@ pub(super) struct Unit {
 const UNITS: [Unit; 10] = [
     Unit { names: &["year", "years"], single: "year", short: "year", ns: None, calendar: Some(CalendarUnit::Year) },
     Unit { names: &["month", "months"], single: "month", short: "month", ns: None, calendar: Some(CalendarUnit::Month) },
-    Unit {
-        names: &["week", "weeks", "w"],
-        single: "week",
-        short: "w",
-        ns: Some(7 * 24 * 60 * MINUTE_NS),
-        calendar: Some(CalendarUnit::Week),
-    },
-    Unit {
-        names: &["day", "days", "d"],
-        single: "day",
-        short: "d",
-        ns: Some(24 * 60 * MINUTE_NS),
-        calendar: Some(CalendarUnit::Day),
-    },
+    Unit { names: &["week", "weeks", "w"], single: "week", short: "w", ns: Some(7 * DAY_NS), calendar: Some(CalendarUnit::Week) },
+    Unit { names: &["day", "days", "d"], single: "day", short: "d", ns: Some(DAY_NS), calendar: Some(CalendarUnit::Day) },
     Unit {
         names: &["hour", "hours", "hr", "hrs", "h"],
         single: "hour",
@@ -80,6 +71,16 @@ impl Unit {
     /// Every spelling of every unit.
     pub(super) fn names() -> impl Iterator<Item = &'static str> {
         UNITS.iter().flat_map(|unit| unit.names.iter().copied())
+    }
+
+    /// Its length as a period. A month counts as long as the longest month, and a year as the longest year: then no month and no
+    /// year, whichever it is, sees more than the limit.
+    pub(super) fn longest_ns(&self) -> u64 {
+        match (self.ns, self.calendar) {
+            (Some(ns), _) => ns,
+            (None, Some(CalendarUnit::Year)) => 366 * DAY_NS,
+            (None, _) => 31 * DAY_NS,
+        }
     }
 
     /// How one unit is written.

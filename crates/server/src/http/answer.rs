@@ -2,6 +2,7 @@
 
 use tidegate_core::decision::Status;
 use tidegate_engine::decision::Decision;
+use tidegate_engine::headers::{Profile, fields_in};
 use tidegate_engine::plan::Planned;
 use tidegate_store::store::StoreError;
 
@@ -12,8 +13,8 @@ const SECOND: u64 = 1_000_000_000;
 /// Room for the usual answer: one rule with one quota.
 pub(super) const ANSWER_BYTES: usize = 640;
 
-/// Writes what a check or a peek is answered, with the times as of `now_ns`.
-pub(super) fn write(writer: &mut Writer, decision: &Decision, now_ns: u64) {
+/// Writes what a check or a peek is answered, with the times as of `now_ns`, and with header fields for who asked for them.
+pub(super) fn write(writer: &mut Writer, decision: &Decision, now_ns: u64, profile: Option<Profile>) {
     let verdict = decision.verdict();
     let binding = decision.binding();
     writer.open('{');
@@ -44,6 +45,13 @@ pub(super) fn write(writer: &mut Writer, decision: &Decision, now_ns: u64) {
         writer.close('}');
     }
     writer.close(']');
+    if let Some(profile) = profile {
+        writer.member("fields").open('{');
+        for (field, value) in fields_in(decision, profile, now_ns) {
+            writer.member(field.as_str()).text(&value);
+        }
+        writer.close('}');
+    }
     writer.close('}');
 }
 

@@ -51,7 +51,8 @@ pub(super) async fn ask(app: &Arc<App>, watch: &mut Watch, body: &[u8]) -> Resul
             match (question, decided) {
                 (Ok(question), Ok(decision)) => {
                     watch.decided(app, question, &decision);
-                    answer::write(&mut writer, &decision, app.engine.now_ns());
+                    let profile = question.wants_fields().then(|| app.settings.headers.profile());
+                    answer::write(&mut writer, &decision, app.engine.now_ns(), profile);
                 }
                 (_, Err(problem)) => {
                     writer.open('{');

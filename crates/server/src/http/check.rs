@@ -42,9 +42,9 @@ impl Kind {
     /// What a question of this kind may say beside the facts, and what it has to.
     fn members(self) -> (&'static [Member], &'static [Member]) {
         match self {
-            Self::Check | Self::Batch => (&[Member::Cost, Member::Lease, Member::MaxDelay], &[]),
-            Self::Peek => (&[Member::Cost], &[]),
-            Self::Debit => (&[Member::Cost], &[Member::Cost]),
+            Self::Check | Self::Batch => (&[Member::Cost, Member::Lease, Member::MaxDelay, Member::Fields], &[]),
+            Self::Peek => (&[Member::Cost, Member::Fields], &[]),
+            Self::Debit => (&[Member::Cost, Member::Fields], &[Member::Cost]),
             Self::Release | Self::Renew => (&[Member::Lease], &[Member::Lease]),
             Self::Usage | Self::Reset => (&[], &[]),
         }
@@ -105,7 +105,7 @@ async fn ask(app: &Arc<App>, kind: Kind, watch: &mut Watch, body: &[u8]) -> Resu
     let mut writer = Writer::with_capacity(ANSWER_BYTES);
     match kind {
         Kind::Usage => answer::write_usage(&mut writer, &decision, app.engine.now_ns()),
-        _ => answer::write(&mut writer, &decision, app.engine.now_ns()),
+        _ => answer::write(&mut writer, &decision, app.engine.now_ns(), question.wants_fields().then(|| app.settings.headers.profile())),
     }
     Ok(writer.into_bytes())
 }

@@ -43,6 +43,8 @@ pub(super) struct Question<'a> {
     /// The longest delay of a leaky bucket that is of use.
     #[serde(default, deserialize_with = "nanoseconds")]
     max_delay: Option<Ticks>,
+    /// Whether the answer tells the header fields for the client's response.
+    fields: Option<bool>,
 }
 
 /// What a question says beside the facts, if its kind knows it.
@@ -51,10 +53,11 @@ pub(super) enum Member {
     Cost,
     Lease,
     MaxDelay,
+    Fields,
 }
 
 impl Member {
-    pub(super) const ALL: [Self; 3] = [Self::Cost, Self::Lease, Self::MaxDelay];
+    pub(super) const ALL: [Self; 4] = [Self::Cost, Self::Lease, Self::MaxDelay, Self::Fields];
 }
 
 impl fmt::Display for Member {
@@ -63,6 +66,7 @@ impl fmt::Display for Member {
             Self::Cost => "cost",
             Self::Lease => "lease",
             Self::MaxDelay => "max_delay",
+            Self::Fields => "fields",
         })
     }
 }
@@ -76,6 +80,10 @@ impl<'a> Question<'a> {
         self.cost.map(|Units(cost)| cost)
     }
 
+    pub(super) fn wants_fields(&self) -> bool {
+        self.fields == Some(true)
+    }
+
     pub(super) fn options(&self) -> CheckOptions {
         CheckOptions { lease: self.lease, max_delay: self.max_delay, patience: None }
     }
@@ -85,6 +93,7 @@ impl<'a> Question<'a> {
             Member::Cost => self.cost.is_some(),
             Member::Lease => self.lease.is_some(),
             Member::MaxDelay => self.max_delay.is_some(),
+            Member::Fields => self.fields.is_some(),
         }
     }
 }

@@ -10,9 +10,15 @@ pub(super) const TOKEN_HEADER: &str = "x-tidegate-token";
 
 /// Whether a request shows the token, if there is one.
 pub(super) fn is_right(app: &App, headers: &HeaderMap) -> bool {
+    let [authorization, own] =
+        [headers.get(AUTHORIZATION), headers.get(TOKEN_HEADER)].map(|value| value.map(http::HeaderValue::as_bytes));
+    is_shown(app, authorization, own)
+}
+
+/// The same for the values of the two fields.
+pub(super) fn is_shown(app: &App, authorization: Option<&[u8]>, own: Option<&[u8]>) -> bool {
     let Some(token) = app.settings.http.as_ref().and_then(|listener| listener.token.as_ref()) else { return true };
-    let bearer = headers.get(AUTHORIZATION).and_then(|value| bearer(value.as_bytes()));
-    let own = headers.get(TOKEN_HEADER).map(http::HeaderValue::as_bytes);
+    let bearer = authorization.and_then(bearer);
     // Both are compared, so that the time does not tell which one came near.
     let [bearer, own] = [bearer, own].map(|shown| shown.is_some_and(|shown| is_same(shown, token.0.as_bytes())));
     bearer | own

@@ -15,8 +15,17 @@ impl Writer {
         Self { bytes: Vec::with_capacity(capacity) }
     }
 
+    /// Writes behind what is there: the head of an answer, which ends with a line.
+    pub(super) fn behind(bytes: Vec<u8>) -> Self {
+        Self { bytes }
+    }
+
     pub(super) fn into_bytes(self) -> Bytes {
         self.bytes.into()
+    }
+
+    pub(super) fn into_vec(self) -> Vec<u8> {
+        self.bytes
     }
 
     pub(super) fn len(&self) -> usize {
@@ -125,9 +134,9 @@ impl Writer {
         }
     }
 
-    /// A comma, unless this is the first in its list or the value of a member.
+    /// A comma, unless this is the first of all or in its list, or the value of a member. What is written has no line breaks.
     fn comma(&mut self) {
-        if !matches!(self.bytes.last(), None | Some(b'{' | b'[' | b':')) {
+        if !matches!(self.bytes.last(), None | Some(b'{' | b'[' | b':' | b'\n')) {
             self.bytes.push(b',');
         }
     }

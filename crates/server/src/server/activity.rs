@@ -133,7 +133,8 @@ impl Activity {
         self.is_last.load(Ordering::Relaxed) || self.app.is_draining()
     }
 
-    fn step(&self) {
+    /// Notes that a request began or ended.
+    pub(super) fn step(&self) {
         self.steps.fetch_add(1, Ordering::Relaxed);
         self.has_bytes.store(false, Ordering::Relaxed);
     }

@@ -13,6 +13,7 @@ use hyper::body::Incoming;
 use pin_project_lite::pin_project;
 
 use super::activity::{Activity, Counted, Running};
+use super::connection::Shortcut;
 use crate::app::{App, Peer};
 use crate::body::Body;
 use crate::metrics::{ConnectionFailure, Port};
@@ -28,6 +29,11 @@ pub trait Handler: 'static {
 
     /// The answer to a request whose handler panicked.
     fn broken() -> Response<Body>;
+
+    /// Answers the request at the beginning of these bytes, which came over HTTP/1, if it is one that needs nothing else to be known.
+    fn shortcut(_app: &Arc<App>, _bytes: &[u8]) -> Shortcut {
+        Shortcut::None
+    }
 }
 
 /// What answers on the port of HTTP.
@@ -41,6 +47,10 @@ pub struct Grpc;
 impl Handler for Http {
     fn serve(app: Arc<App>, peer: Peer, request: Request<Incoming>) -> impl Future<Output = Response<Body>> + Send {
         crate::http::serve(app, peer, request)
+    }
+
+    fn shortcut(app: &Arc<App>, bytes: &[u8]) -> Shortcut {
+        crate::http::shortcut(app, bytes)
     }
 
     fn broken() -> Response<Body> {

@@ -1,9 +1,11 @@
 //! One connection, from the first byte to the last.
 
 mod drive;
+mod short;
 
 use std::io;
 use std::sync::Arc;
+use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
 use hyper::server::conn::{http1, http2};
@@ -22,7 +24,10 @@ use crate::app::Peer;
 use crate::metrics::ConnectionFailure;
 use crate::proxy::Tunnel;
 use crate::settings::Limits;
-use drive::{End, LINGER, drive};
+use drive::{Connection, End, LINGER, drive};
+use short::{Ended, Short};
+
+pub use short::Shortcut;
 
 /// HTTP/2: the bytes that all requests of a connection, and one of them, may send ahead of their handlers.
 const CONNECTION_WINDOW: u32 = 256 * 1_024;
@@ -71,6 +76,49 @@ impl Protocols {
     }
 }
 
+/// A connection of HTTP/1: on the short way as long as it can be, and then on the long one.
+struct Http1<H, C, F> {
+    way: Way<H, C>,
+    /// Begins the long way.
+    long: F,
+}
+
+enum Way<H, C> {
+    Short(Short<H>),
+    Long(Box<C>),
+    /// From the one to the other.
+    Between,
+}
+
+impl<H: Handler, C: Connection, F: Fn(Io) -> C> Connection for Http1<H, C, F> {
+    const CAN_TELL: bool = C::CAN_TELL;
+
+    fn poll_end(&mut self, context: &mut Context<'_>) -> Poll<Result<(), ConnectionFailure>> {
+        if let Way::Short(short) = &mut self.way {
+            match ready!(short.poll(context)) {
+                Ok(Ended::Closed) => return Poll::Ready(Ok(())),
+                Ok(Ended::Left) => {}
+                Err(_) => return Poll::Ready(Err(ConnectionFailure::Io)),
+            }
+            if let Way::Short(short) = std::mem::replace(&mut self.way, Way::Between) {
+                self.way = Way::Long(Box::new((self.long)(short.into_io())));
+            }
+        }
+        match &mut self.way {
+            Way::Long(connection) => connection.poll_end(context),
+            Way::Short(_) | Way::Between => Poll::Ready(Ok(())),
+        }
+    }
+
+    fn finish(&mut self) {
+        match &mut self.way {
+            Way::Short(short) => short.finish(),
+            Way::Long(connection) => connection.finish(),
+            Way::Between => {}
+        }
+    }
+}
+
 /// Serves a connection until it ends.
 pub(super) async fn serve<H: Handler>(socket: Plain, peer: Peer, place: Place) {
     let shared = Arc::clone(place.shared());
@@ -86,24 +134,26 @@ pub(super) async fn serve<H: Handler>(socket: Plain, peer: Peer, place: Place) {
         Err(_) => return place.failed(ConnectionFailure::Timeout),
     };
     let activity = Activity::new(Arc::clone(&shared.app));
-    let io = TokioIo::new(Io::new(stream, first, Arc::clone(&activity)));
+    let io = Io::new(stream, &first, Arc::clone(&activity));
     let port = place.port();
     let service = {
         let activity = Arc::clone(&activity);
         service_fn(move |request| answer::<H>(&activity, port, peer, request))
     };
     let end = if is_http2 {
-        let mut connection = shared.protocols.http2.serve_connection(io, service);
+        let mut connection = shared.protocols.http2.serve_connection(TokioIo::new(io), service);
         drive(&mut connection, &activity, &place).await
     } else {
-        let mut connection = shared.protocols.http1.serve_connection(io, service);
+        let long = |io| shared.protocols.http1.serve_connection(TokioIo::new(io), service.clone());
+        let mut connection = Http1 { way: Way::Short(Short::<H>::new(io, Arc::clone(&activity), port)), long };
         let end = drive(&mut connection, &activity, &place).await;
-        let parts = connection.into_parts();
-        let io = parts.io.into_inner();
-        match (end, activity.take_tunnel()) {
-            (End::SlowHead, _) => say_too_slow(io).await,
-            (End::Finished, Some(tunnel)) => drive_tunnel(io, parts.read_buf, tunnel, &shared).await,
-            _ => {}
+        if let Way::Long(connection) = connection.way {
+            let parts = connection.into_parts();
+            match (end, activity.take_tunnel()) {
+                (End::SlowHead, _) => say_too_slow(parts.io.into_inner()).await,
+                (End::Finished, Some(tunnel)) => drive_tunnel(parts.io.into_inner(), parts.read_buf, tunnel, &shared).await,
+                _ => {}
+            }
         }
         end
     };

@@ -5,6 +5,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
+use bytes::Bytes;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio_rustls::server::TlsStream;
@@ -34,7 +35,8 @@ pub(super) enum Stream {
 /// A connection whose first bytes were looked at, and whose activity is noted.
 pub(super) struct Io {
     stream: Stream,
-    first: First,
+    /// What was read before, and is to be read again.
+    ahead: Bytes,
     activity: Arc<Activity>,
 }
 
@@ -43,7 +45,6 @@ pub(super) struct Io {
 pub(super) struct First {
     bytes: [u8; 24],
     filled: u8,
-    given: u8,
 }
 
 /// What a client of HTTP/2 says first.
@@ -93,22 +94,19 @@ impl First {
         }
     }
 
-    fn is_given(&self) -> bool {
-        self.given == self.filled
-    }
-
-    fn give(&mut self, buffer: &mut ReadBuf<'_>) {
-        let left = &self.bytes[usize::from(self.given)..usize::from(self.filled)];
-        let count = left.len().min(buffer.remaining());
-        buffer.put_slice(&left[..count]);
-        #[allow(clippy::cast_possible_truncation, reason = "at most 24")]
-        (self.given += count as u8);
+    fn filled(&self) -> &[u8] {
+        &self.bytes[..usize::from(self.filled)]
     }
 }
 
 impl Io {
-    pub(super) fn new(stream: Stream, first: First, activity: Arc<Activity>) -> Self {
-        Self { stream, first, activity }
+    pub(super) fn new(stream: Stream, first: &First, activity: Arc<Activity>) -> Self {
+        Self { stream, ahead: Bytes::copy_from_slice(first.filled()), activity }
+    }
+
+    /// Lets these bytes, which were read last, be read again.
+    pub(super) fn put_back(&mut self, bytes: &[u8]) {
+        self.ahead = if self.ahead.is_empty() { Bytes::copy_from_slice(bytes) } else { [bytes, &self.ahead].concat().into() };
     }
 }
 
@@ -206,16 +204,15 @@ impl AsyncWrite for Stream {
 impl AsyncRead for Io {
     fn poll_read(mut self: Pin<&mut Self>, context: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         let before = buffer.filled().len();
-        let read = if self.first.is_given() {
-            Pin::new(&mut self.stream).poll_read(context, buffer)
-        } else {
-            self.first.give(buffer);
-            Poll::Ready(Ok(()))
-        };
+        let ahead = self.ahead.len().min(buffer.remaining());
+        buffer.put_slice(&self.ahead.split_to(ahead));
+        let read =
+            if buffer.remaining() > 0 { Pin::new(&mut self.stream).poll_read(context, buffer) } else { Poll::Ready(Ok(())) };
         if buffer.filled().len() > before {
             self.activity.note_bytes();
         }
-        read
+        // What was there is read, whether more comes or not.
+        if ahead > 0 { Poll::Ready(Ok(())) } else { read }
     }
 }
 

@@ -106,6 +106,19 @@ async fn a_start_that_is_too_late_is_denied() {
 }
 
 #[tokio::test]
+async fn header_fields_are_told_to_who_asks_for_them() {
+    let service = Service::new(&[json!({"quotas": "1/minute"})]);
+    let answer = answered(&service, "peek", &json!({"client_id": "a", "fields": true})).await;
+    assert_eq!(answer["fields"].as_object().map(serde_json::Map::len), Some(2), "{answer}");
+    for fields in [json!(false), Value::Null] {
+        assert_eq!(service.check(&json!({"client_id": "b", "fields": fields})).await.get("fields"), None);
+    }
+    answered(&service, "check", &json!({"client_id": "a", "fields": true})).await;
+    let denial = answered(&service, "check", &json!({"client_id": "a", "fields": true})).await;
+    assert_eq!((&denial["allowed"], &denial["fields"]["Retry-After"]), (&json!(false), &json!("60")));
+}
+
+#[tokio::test]
 async fn a_reset_forgets_what_the_rules_that_apply_know() {
     let service = Service::new(&[json!({})]);
     assert_eq!(answered(&service, "reset", &json!({"client_id": "a"})).await, done("reset", false));
@@ -161,6 +174,8 @@ async fn each_call_says_what_it_has_to_and_nothing_else() {
         ("release", json!({"lease": LEASE, "cost": 1}), "`cost` is not a part of this call"),
         ("renew", json!({"client_id": "a"}), "`lease` is missing"),
         ("reset", json!({"lease": LEASE}), "`lease` is not a part of this call"),
+        ("reset", json!({"fields": true}), "`fields` is not a part of this call"),
+        ("check", json!({"fields": "yes"}), "invalid type"),
     ];
     for (name, body, detail) in table {
         let answer = call(&service, name, &body).await;

@@ -93,10 +93,15 @@ impl<const IS_GRPC: bool> Handler for Echo<IS_GRPC> {
 
 /// An app on two free ports, with some settings changed: `{"limits.streams": 10}`.
 pub(crate) fn app(changes: &Value) -> Arc<App> {
+    app_with(&json!([]), changes)
+}
+
+/// The same with some rules.
+pub(crate) fn app_with(rules: &Value, changes: &Value) -> Arc<App> {
     let usual = json!({"limits.body_bytes": 1_048_576, "limits.read_timeout": 10, "limits.idle_timeout": 20});
-    let rules: RuleSetSpec = serde_json::from_value(json!({"version": 1, "domain": "test", "rules": []})).expect("no rules");
+    let rules: RuleSetSpec = serde_json::from_value(json!({"version": 1, "domain": "test", "rules": rules})).expect("rules");
     let store = Arc::new(MemoryStore::new(Clock::System(SystemClock::new()), 1_000));
-    let engine = Engine::new(rules, store, *b"a secret of keys", OnStoreError::Deny).expect("no rules are rules");
+    let engine = Engine::new(rules, store, *b"a secret of keys", OnStoreError::Deny).expect("rules that can be loaded");
     Arc::new(App::new(Arc::new(engine), setup::settings(&[&usual, changes])))
 }
 

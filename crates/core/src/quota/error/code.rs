@@ -87,7 +87,7 @@ catalogue! {
     PeriodTooLong = "period-too-long",
 
     // Calendar.
-    /// A month or a year as a length of time.
+    /// A month or a year as a length of time that is not a period.
     MonthNeedsCalendar = "month-needs-calendar",
     /// A calendar window of several units.
     CalendarCount = "calendar-count",

@@ -5,7 +5,7 @@ use std::ops::Range;
 use super::super::error::{QuotaError, QuotaErrorCode as Code};
 use super::super::lex::{Source, Token};
 use super::super::spec::{AlgorithmName, QuotaSpec};
-use super::value::{Period, Reader, no_fixed_length};
+use super::value::{Period, Reader};
 use super::word::{calendar_without_period, is_clause_word, repeated, syntax, wrong_after_limit, wrong_beginning, wrong_clause};
 
 /// Reads the quota that `span` of the text holds.
@@ -143,26 +143,25 @@ impl Member<'_> {
         let Some(Period { count, unit, span }) = &self.period else {
             return self.check_without_period();
         };
-        let error = match (&self.calendar, unit.calendar, unit.ns) {
-            (Some(_), None, _) => QuotaError::new(
+        let error = match (&self.calendar, unit.calendar) {
+            (Some(_), None) => QuotaError::new(
                 Code::CalendarUnit,
                 format!("calendars have no windows of one {}", unit.single()),
                 "use minute, hour, day, week, month or year, or leave \"calendar\" out",
             ),
-            (Some(_), Some(_), _) if *count != 1 => QuotaError::new(
+            (Some(_), Some(_)) if *count != 1 => QuotaError::new(
                 Code::CalendarCount,
                 format!("a calendar window is one {0}, not {count} {0}s", unit.single()),
                 format!("write /{} calendar, or leave \"calendar\" out", unit.single()),
             ),
-            (Some(_), calendar, _) => {
+            (Some(_), calendar) => {
                 self.spec.calendar = calendar;
                 return Ok(());
             }
-            (None, _, Some(ns)) => {
-                self.spec.period_ns = Some(count.saturating_mul(ns));
+            (None, _) => {
+                self.spec.period_ns = Some(count.saturating_mul(unit.longest_ns()));
                 return Ok(());
             }
-            (None, _, None) => no_fixed_length(unit, "a number of days, as in 30d, or add \"calendar\" for calendar windows"),
         };
         self.reader.fail(error, span.clone())
     }
@@ -222,6 +221,9 @@ mod tests {
             ("5/2 hrs", 5, 120 * MINUTE_NS),
             ("5/d", 5, 1440 * MINUTE_NS),
             ("5/2w", 5, 14 * 1440 * MINUTE_NS),
+            ("5 per month", 5, 31 * 1440 * MINUTE_NS),
+            ("5/2 months", 5, 62 * 1440 * MINUTE_NS),
+            ("5/year", 5, 366 * 1440 * MINUTE_NS),
         ];
         for (text, limit, period_ns) in cases {
             let expected = QuotaSpec { limit: Some(limit), period_ns: Some(period_ns), ..QuotaSpec::default() };
@@ -302,8 +304,7 @@ mod tests {
             ("5/s gcra token_bucket", Code::DuplicateParameter, 9..21),
             ("5 concurrent gcra", Code::DuplicateParameter, 13..17),
             ("5/day calendar UTC calendar UTC", Code::DuplicateParameter, 19..27),
-            ("5/month", Code::MonthNeedsCalendar, 2..7),
-            ("5/2 years", Code::MonthNeedsCalendar, 2..9),
+            ("5/s min_interval 2 years", Code::MonthNeedsCalendar, 17..24),
             ("5/2 days calendar", Code::CalendarCount, 2..8),
             ("5/0 days calendar", Code::CalendarCount, 2..8),
             ("5/second calendar", Code::CalendarUnit, 2..8),

@@ -70,7 +70,7 @@ impl<'a> Reader<'a> {
         let Period { count, unit, span } = self.period(word)?;
         match unit.ns {
             Some(ns) => Ok(count.saturating_mul(ns)),
-            None => self.fail(no_fixed_length(unit, "a number of days, as in 30d"), span),
+            None => self.fail(no_fixed_length(unit), span),
         }
     }
 
@@ -98,10 +98,9 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// `instead` is what has a fixed length.
-pub(super) fn no_fixed_length(unit: &Unit, instead: &str) -> QuotaError {
+fn no_fixed_length(unit: &Unit) -> QuotaError {
     let unit = unit.single();
-    QuotaError::new(Code::MonthNeedsCalendar, format!("a {unit} has no fixed length"), format!("write {instead}"))
+    QuotaError::new(Code::MonthNeedsCalendar, format!("a {unit} has no fixed length"), "write a number of days, as in 30d")
 }
 
 fn unit_missing(word: &str, count: Option<u64>) -> QuotaError {

@@ -8,7 +8,7 @@ use std::error::Error;
 use std::future::poll_fn;
 use std::io;
 use std::pin::{Pin, pin};
-use std::task::Poll;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use http::{Request, Response};
@@ -49,9 +49,12 @@ pub(super) enum End {
 }
 
 /// A connection of either version of HTTP.
-pub(super) trait Connection: Future<Output = hyper::Result<()>> + Unpin {
+pub(super) trait Connection {
     /// Whether the other side can be told to send no more requests, at any time.
     const CAN_TELL: bool;
+
+    /// Serves until it ends.
+    fn poll_end(&mut self, context: &mut Context<'_>) -> Poll<Result<(), ConnectionFailure>>;
 
     /// Answers what has come, and ends.
     fn finish(&mut self);
@@ -62,6 +65,10 @@ where
     S: Service<Request<Incoming>, Response = Response<Counted>, Error = Infallible>,
 {
     const CAN_TELL: bool = false;
+
+    fn poll_end(&mut self, context: &mut Context<'_>) -> Poll<Result<(), ConnectionFailure>> {
+        Pin::new(self).poll(context).map_err(|error| failure(&error))
+    }
 
     fn finish(&mut self) {
         Pin::new(self).graceful_shutdown();
@@ -74,6 +81,10 @@ where
     S::Future: Send + 'static,
 {
     const CAN_TELL: bool = true;
+
+    fn poll_end(&mut self, context: &mut Context<'_>) -> Poll<Result<(), ConnectionFailure>> {
+        Pin::new(self).poll(context).map_err(|error| failure(&error))
+    }
 
     fn finish(&mut self) {
         Pin::new(self).graceful_shutdown();
@@ -116,8 +127,8 @@ pub(super) async fn drive(connection: &mut impl Connection, activity: &Activity,
     let mut next_phase = pin!(reached(place.shared(), Phase::Closing));
     poll_fn(|context| {
         loop {
-            if let Poll::Ready(ended) = Pin::new(&mut *connection).poll(context) {
-                return Poll::Ready(ended.map_or_else(|error| End::Broken(failure(&error)), |()| End::Finished));
+            if let Poll::Ready(ended) = connection.poll_end(context) {
+                return Poll::Ready(ended.map_or_else(End::Broken, |()| End::Finished));
             }
             if next_phase.as_mut().poll(context).is_ready() {
                 if drive.is_closing {

@@ -1,0 +1,153 @@
+"""
+One trivial FastAPI application for each limiter: `GET /` answers a small JSON, and nobody is ever denied.
+
+Every limiter is used as its own documentation shows it, in its fastest configuration where there is a choice; what each of them tells the
+client stands beside it.
+"""
+
+# ruff: noqa: PLC0415 - a peer is imported where it is used: one that is not installed is left out
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from importlib import metadata
+from typing import Any
+
+from fastapi import Depends, FastAPI, Request, Response
+
+Application = Callable[[dict[str, Any], Callable[[], Awaitable[Any]], Callable[[Any], Awaitable[None]]], Awaitable[None]]
+Make = Callable[[str | None], Awaitable[FastAPI]]
+"""Makes the application, on the store of this address or in memory, inside the event loop that will serve it."""
+
+AMOUNT = 1_000_000_000
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A limiter before an application."""
+
+    library: str
+    note: str
+    make: Make
+
+    @property
+    def name(self) -> str:
+        """How tables call it."""
+        return f"{self.library}, {self.note}" if self.note else self.library
+
+    def is_installed(self) -> bool:
+        """Whether it can be measured here."""
+        try:
+            metadata.version({"bare": "fastapi"}.get(self.library, self.library))
+        except metadata.PackageNotFoundError:
+            return False
+        return True
+
+
+async def _bare(_store: str | None) -> FastAPI:
+    app = FastAPI()
+
+    @app.get("/")
+    async def root() -> dict[str, bool]:
+        return {"ok": True}
+
+    return app
+
+
+async def _tidegate(store: str | None) -> FastAPI:
+    """The middleware: header fields on every response."""
+    from tidegate.integrations.fastapi import RateLimit
+
+    app = await _bare(None)
+    app.add_middleware(RateLimit, f"{AMOUNT}/day", store=store or "memory://")
+    return app
+
+
+async def _tidegate_route(store: str | None) -> FastAPI:
+    """A limit of the route: header fields on every response of it."""
+    from tidegate.integrations.fastapi import limit
+
+    app = FastAPI()
+
+    @app.get("/", dependencies=[Depends(limit(f"{AMOUNT}/day", store=store or "memory://"))])
+    async def root() -> dict[str, bool]:
+        return {"ok": True}
+
+    return app
+
+
+def _slowapi(*, headers: bool) -> Make:
+    async def make(store: str | None) -> FastAPI:
+        from slowapi import Limiter, _rate_limit_exceeded_handler
+        from slowapi.errors import RateLimitExceeded
+        from slowapi.util import get_remote_address
+
+        limiter = Limiter(key_func=get_remote_address, headers_enabled=headers, storage_uri=store)
+        app = FastAPI()
+        app.state.limiter = limiter
+        app.add_exception_handler(RateLimitExceeded, _rate_limit_exceeded_handler)  # type: ignore[arg-type]
+
+        @app.get("/")
+        @limiter.limit(f"{AMOUNT}/day")
+        async def root(request: Request, response: Response) -> dict[str, bool]:
+            return {"ok": True}
+
+        return app
+
+    return make
+
+
+async def _fastapi_limiter(store: str | None) -> FastAPI:
+    """It tells the client nothing."""
+    from fastapi_limiter.depends import RateLimiter
+    from pyrate_limiter import Duration, Limiter, Rate, RedisBucket
+
+    rates = [Rate(AMOUNT, Duration.DAY)]
+    if store is None:
+        limiter = Limiter(rates)
+    else:
+        from redis.asyncio import Redis
+
+        limiter = Limiter(await RedisBucket.init(rates, Redis.from_url(store), "bench"))
+    app = FastAPI()
+
+    @app.get("/", dependencies=[Depends(RateLimiter(limiter=limiter))])
+    async def root() -> dict[str, bool]:
+        return {"ok": True}
+
+    return app
+
+
+async def _throttled(store: str | None) -> FastAPI:
+    """It has nothing of its own for FastAPI: a dependency of three lines, which tells the client nothing."""
+    from throttled.asyncio import MemoryStore, RedisStore, Throttled, rate_limiter
+
+    where = MemoryStore() if store is None else RedisStore(server=store)
+    throttle = Throttled(using="fixed_window", quota=rate_limiter.per_day(AMOUNT), store=where)
+
+    async def check(request: Request) -> None:
+        assert request.client is not None
+        assert not (await throttle.limit(request.client.host)).limited
+
+    app = FastAPI()
+
+    @app.get("/", dependencies=[Depends(check)])
+    async def root() -> dict[str, bool]:
+        return {"ok": True}
+
+    return app
+
+
+SUBJECTS = (
+    Subject("bare", "", _bare),
+    Subject("tidegate", "middleware, with headers", _tidegate),
+    Subject("tidegate", "route, with headers", _tidegate_route),
+    Subject("slowapi", "with headers", _slowapi(headers=True)),
+    Subject("slowapi", "without headers", _slowapi(headers=False)),
+    Subject("fastapi-limiter", "without headers", _fastapi_limiter),
+    Subject("throttled-py", "without headers", _throttled),
+)
+
+
+def installed() -> list[Subject]:
+    """Return those that can be measured here; the first is the application without a limiter."""
+    return [subject for subject in SUBJECTS if subject.is_installed()]

@@ -1,0 +1,124 @@
+"""
+A limit of single routes, for frameworks on Starlette.
+"""
+
+from __future__ import annotations
+
+from itertools import count
+from typing import TYPE_CHECKING, Any, TypeAlias
+from weakref import WeakKeyDictionary
+
+from tidegate.integrations._asgi_request import attributes_of
+from tidegate.integrations._guard import Guard
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Unpack
+
+    from starlette.requests import HTTPConnection
+
+    from tidegate import Decision
+    from tidegate.integrations._asgi_types import Scope
+    from tidegate.integrations._settings import GuardOptions
+    from tidegate.quota import Quotas
+
+Taken: TypeAlias = "list[tuple[Guard, Decision]]"
+"""What the limits of one request took so far."""
+
+_TAKEN = "tidegate.taken"
+_NUMBER = count(1)
+_NUMBERS: WeakKeyDictionary[object, int] = WeakKeyDictionary()
+
+
+class RouteLimit:
+    """
+    One limit, before as many routes as use it.
+
+    Args:
+        quotas: Quotas for each client and scope, as for `Limiter`; or `rules`, `limiter` or `service` among the options.
+        scope: What is counted together; by default each endpoint by itself.
+        options: As for `Guard`.
+    """
+
+    def __init__(self, quotas: Quotas | None, scope: str | None, **options: Unpack[GuardOptions]) -> None:
+        self.guard = Guard(quotas, scoped=quotas is not None, **options)
+        self._scope = scope
+
+    def check(self, connection: HTTPConnection, endpoint: Callable[..., Any] | None = None) -> Decision:
+        """
+        Decides, and waits as long as a `leaky_bucket` delays the start. What earlier limits of a denied request took is given back.
+
+        Args:
+            connection: The request, or the WebSocket.
+            endpoint: Who is to answer it; by default what the framework found.
+
+        Returns:
+            The decision. Slots are held until it is released.
+        """
+        attributes = self._attributes(connection.scope, endpoint)
+        self.guard.identify_request(attributes, connection)
+        decision = self.guard.check(attributes, self.guard.cost_of(connection))
+        for guard, earlier in self._to_give_back(connection.scope, decision):
+            guard.refund(earlier)
+        return decision
+
+    async def check_async(self, connection: HTTPConnection, endpoint: Callable[..., Any] | None = None) -> Decision:
+        """
+        As `check`, while other tasks run.
+        """
+        attributes = self._attributes(connection.scope, endpoint)
+        await self.guard.identify_request_async(attributes, connection)
+        decision = await self.guard.check_async(attributes, await self.guard.cost_of_async(connection))
+        for guard, earlier in self._to_give_back(connection.scope, decision):
+            await guard.refund_async(earlier)
+        return decision
+
+    def _attributes(self, asgi: Scope, endpoint: Callable[..., Any] | None) -> dict[str, Any]:
+        attributes = attributes_of(asgi, self.guard.reads)
+        scope = self._scope
+        if scope is None:
+            scope = _name(endpoint or asgi.get("endpoint"))
+            # Two limits of one route may have the same quota and different keys: each counts for itself.
+            before = len(taken_of(asgi))
+            if before:
+                scope = f"{scope} {before}"
+        attributes["scope"] = scope if self.guard.is_shared else f"{_number(asgi.get('app'))} {scope}"
+        return attributes
+
+    def _to_give_back(self, asgi: Scope, decision: Decision) -> Taken:
+        taken = taken_of(asgi)
+        if decision.allowed:
+            taken.append((self.guard, decision))
+            return []
+        earlier = taken.copy()
+        taken.clear()
+        return earlier
+
+
+def taken_of(asgi: Scope) -> Taken:
+    """
+    What the limits of a request took so far.
+
+    Args:
+        asgi: The scope of the request.
+
+    Returns:
+        The list itself.
+    """
+    taken: Taken = asgi.setdefault(_TAKEN, [])
+    return taken
+
+
+def _name(endpoint: object) -> str:
+    return f"{getattr(endpoint, '__module__', '')}.{getattr(endpoint, '__qualname__', type(endpoint).__qualname__)}"
+
+
+def _number(app: object) -> int:
+    # Equal limits share a limiter, and with it counters in memory. Two applications of one process, such as those that a factory makes for
+    # each test, must not.
+    if app is None:
+        return 0
+    number = _NUMBERS.get(app)
+    if number is None:
+        number = _NUMBERS[app] = next(_NUMBER)
+    return number

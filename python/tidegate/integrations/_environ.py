@@ -1,0 +1,83 @@
+"""
+The facts about a request, read from the environment that a WSGI server gives to an application. Django's `META` has the same names.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+from tidegate.integrations._address import peer_address
+from tidegate.integrations._target import escaped_path, parameters_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from tidegate.integrations._reads import Reads
+
+# For rules that are elsewhere, which may read anything: no honest request has more of either.
+_NAMES_MAX = 100
+
+
+def attributes_of(environ: Mapping[str, Any], path: str, reads: Reads) -> dict[str, Any]:
+    """
+    The attributes of a request, as far as the rules read them.
+
+    Args:
+        environ: The environment.
+        path: The path as the application sees it.
+        reads: What the rules read.
+
+    Returns:
+        The attributes, always with `ip`.
+    """
+    attributes: dict[str, Any] = {"ip": peer_address(environ.get("REMOTE_ADDR"))}
+    names = reads.attributes
+    if names is None or names:
+        facts = {
+            "method": environ.get("REQUEST_METHOD"),
+            "path": escaped_path(path),
+            "host": environ.get("HTTP_HOST"),
+            "scheme": environ.get("wsgi.url_scheme"),
+        }
+        attributes |= facts if names is None else {name: facts[name] for name in names & facts.keys()}
+    if reads.headers is None:
+        attributes["headers"] = _all_headers(environ)
+    elif reads.headers:
+        attributes["headers"] = {name: environ.get(_variable(name)) for name in reads.headers}
+    if reads.query is None or reads.query:
+        attributes["query"] = parameters_of(environ.get("QUERY_STRING", ""), reads.query)
+    return attributes
+
+
+def path_of(environ: Mapping[str, Any]) -> str:
+    """
+    The path that the application sees, mounted or not.
+
+    Args:
+        environ: The environment.
+
+    Returns:
+        The path, decoded.
+    """
+    path: str = environ.get("SCRIPT_NAME", "") + environ.get("PATH_INFO", "") or "/"
+    # In WSGI each character stands for one byte.
+    return path if path.isascii() else path.encode("latin-1", "replace").decode("utf-8", "replace")
+
+
+@lru_cache(maxsize=1024)
+def _variable(header: str) -> str:
+    name = header.upper().replace("-", "_")
+    return name if name in ("CONTENT_TYPE", "CONTENT_LENGTH") else f"HTTP_{name}"
+
+
+def _all_headers(environ: Mapping[str, Any]) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for name, value in environ.items():
+        if name.startswith("HTTP_"):
+            found[name[5:].replace("_", "-").lower()] = value
+        elif name in ("CONTENT_TYPE", "CONTENT_LENGTH"):
+            found[name.replace("_", "-").lower()] = value
+        if len(found) == _NAMES_MAX:
+            break
+    return found

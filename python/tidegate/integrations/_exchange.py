@@ -1,0 +1,160 @@
+"""
+What one request took on its way to its answer, and when it is given back.
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from tidegate import Decision
+    from tidegate.integrations._guard import Guard
+
+LISTS = ("RateLimit-Policy", "RateLimit")
+"""Fields whose values are lists, so that what several guards say can stand in one of them. Of any other the last word counts."""
+
+
+class Exchange:
+    """
+    A request and its response, from the first guard that is asked until the response has ended.
+
+    A request that one guard admits and the next one denies was not admitted: what the first one took goes back. Slots are held until `end`.
+    An exchange that is dropped without it, by a server that never closed its response, ends by itself.
+    """
+
+    __slots__ = ("__weakref__", "_denied", "_taken")
+
+    def __init__(self) -> None:
+        self._taken: list[tuple[Guard, Decision]] = []
+        self._denied: tuple[Guard, Decision] | None = None
+
+    @property
+    def decision(self) -> Decision | None:
+        """What the guard that was asked last said; `None` before the first one."""
+        last = self._denied or (self._taken[-1] if self._taken else None)
+        return None if last is None else last[1]
+
+    @property
+    def is_denied(self) -> bool:
+        """Whether a guard denied it."""
+        return self._denied is not None
+
+    @property
+    def has_slots(self) -> bool:
+        """Whether it holds something that has to be given back."""
+        for _, decision in self._taken:  # noqa: SIM110  # twice as fast as `any`, on the way of every request
+            if decision.lease is not None:
+                return True
+        return False
+
+    def ask(self, guard: Guard, attributes: dict[str, Any], request: Any) -> Decision:  # noqa: ANN401  # any framework's
+        """
+        Asks a guard, and waits as long as a `leaky_bucket` delays the start.
+
+        Args:
+            guard: The guard.
+            attributes: The facts about the request; the guard adds who is counted.
+            request: The request as the functions of the application take it.
+
+        Returns:
+            The decision.
+        """
+        guard.identify_request(attributes, request)
+        return self.check(guard, attributes, guard.cost_of(request))
+
+    def check(self, guard: Guard, attributes: dict[str, Any], cost: int | None) -> Decision:
+        """
+        As `ask`, where the attributes say already who is counted.
+
+        Args:
+            guard: The guard.
+            attributes: The facts about the request.
+            cost: How much; `None` for what the rules say.
+
+        Returns:
+            The decision.
+        """
+        decision = guard.check(attributes, cost)
+        for other, taken in self._note(guard, decision):
+            other.refund(taken)
+        return decision
+
+    async def ask_async(self, guard: Guard, attributes: dict[str, Any], request: Any) -> Decision:  # noqa: ANN401  # any framework's
+        """
+        As `ask`, while other tasks run.
+        """
+        await guard.identify_request_async(attributes, request)
+        decision = await guard.check_async(attributes, await guard.cost_of_async(request))
+        for other, taken in self._note(guard, decision):
+            await other.refund_async(taken)
+        return decision
+
+    def fields(self) -> list[tuple[str, str]]:
+        """
+        The header fields of the response: of the denial, or of all that admitted the request.
+
+        Returns:
+            Names and values, each name once.
+        """
+        if self._denied is not None:
+            guard, decision = self._denied
+            return guard.fields(decision)
+        if len(self._taken) == 1:
+            guard, decision = self._taken[0]
+            return guard.fields(decision)
+        found: dict[str, str] = {}
+        for guard, decision in self._taken:
+            for name, value in guard.fields(decision):
+                found[name] = f"{found[name]}, {value}" if name in found and name in LISTS else value
+        return list(found.items())
+
+    def end(self) -> None:
+        """
+        Gives the slots back. Once is enough, and more do no harm.
+        """
+        taken, self._taken = self._taken, []
+        for guard, decision in taken:
+            guard.release(decision)
+
+    async def end_async(self) -> None:
+        """
+        As `end`, while other tasks run.
+        """
+        taken, self._taken = self._taken, []
+        for guard, decision in taken:
+            await guard.release_async(decision)
+
+    def __del__(self) -> None:
+        if not self.has_slots:
+            return
+        # Garbage is collected anywhere, also on the thread of an event loop, and a shared store takes its time. At the end of the
+        # interpreter no thread can be started any more; then the lease expires.
+        with suppress(Exception):
+            threading.Thread(target=_release, args=(self._taken,), name="tidegate-release", daemon=True).start()
+
+    def _note(self, guard: Guard, decision: Decision) -> list[tuple[Guard, Decision]] | tuple[()]:
+        """
+        Keeps a decision, and answers what has to go back.
+        """
+        if decision.allowed:
+            if self._denied is not None:
+                return [(guard, decision)]
+            self._taken.append((guard, decision))
+            return ()
+        # Who was denied twice has to wait for both.
+        if self._denied is None or _wait(decision) >= _wait(self._denied[1]):
+            self._denied = (guard, decision)
+        taken, self._taken = self._taken, []
+        return taken
+
+
+def _release(taken: list[tuple[Guard, Decision]]) -> None:
+    for guard, decision in taken:
+        guard.release(decision)
+
+
+def _wait(denial: Decision) -> float:
+    return math.inf if denial.retry_after_ns is None else denial.retry_after_ns

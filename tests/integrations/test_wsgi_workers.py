@@ -1,0 +1,78 @@
+"""
+WSGI applications under gunicorn with four workers that share one store: exact counts, and slots that come back.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tests.conftest import Eventually
+    from tests.integrations.wsgi_serving import Program
+    from tests.servers import Single
+else:
+    from servers import Single
+    from wsgi_serving import Program
+
+WORKERS = 4
+LIMIT = 60
+VIEW_LIMITS = {"wsgi_sites:flask": 2, "django_site:wsgi": 2}
+"""What the view `few` of a site allows in a minute, in all of its workers together."""
+
+
+@pytest.fixture
+def store() -> Iterator[Single]:
+    """
+    A server whose counters are those of one test.
+    """
+    with Single() as server:
+        yield server
+
+
+def gunicorn(application: str, quotas: str, store: Single) -> Program:
+    """
+    Four workers of an application.
+    """
+    setting = json.dumps({"QUOTAS": quotas, "STORE": store.url(), "BUDGET": 5.0})
+    env = {"QUOTAS": quotas, "STORE": store.url(), "TIDEGATE": setting, "DJANGO_SETTINGS_MODULE": ""}
+    return Program.gunicorn(application, workers=WORKERS, env=env)
+
+
+@pytest.mark.parametrize("application", ["wsgi_sites:plain", "wsgi_sites:flask", "wsgi_sites:pyramid", "django_site:wsgi"])
+def test_four_workers_admit_exactly_what_is_allowed(application: str, store: Single) -> None:
+    """
+    Whichever of them is asked, from many connections at once: by the site, and by a view with a limit of its own.
+    """
+    with gunicorn(application, f"{LIMIT}/hour", store) as site:
+        few = site.statuses(12, "/few", at_once=6) if application != "wsgi_sites:plain" else []
+        statuses = site.statuses(LIMIT + 40, at_once=12)
+        denied = site.ask()
+
+    by_view = few.count(200)
+    assert by_view == VIEW_LIMITS.get(application, len(few))
+    assert (LIMIT - by_view, 40 + by_view) == (statuses.count(200), statuses.count(429))
+    assert 0 == denied.left["limit"]["r"]
+    assert {"limit": {"q": LIMIT, "w": 3600}} == denied.policies
+
+
+@pytest.mark.parametrize("application", ["wsgi_sites:plain", "wsgi_sites:flask", "django_site:wsgi"])
+def test_clients_that_go_away_give_slots_back(application: str, store: Single, eventually: Eventually) -> None:
+    """
+    Three streams hold all slots of all workers; when their clients have gone, the slots are free.
+    """
+    with gunicorn(application, "3 concurrent", store) as site:
+        streams = [site.open("/stream") for _ in range(3)]
+        for connection in streams:
+            assert connection.recv(12).endswith(b"200")
+        assert [429, 429] == site.statuses(2)
+        for connection in streams:
+            connection.close()
+
+        eventually(lambda: site.ask().status == 200, within=20)
+        # All three of them: what is left is what one request that holds one leaves.
+        eventually(lambda: site.ask().left["limit"]["r"] == 2, within=20)
