@@ -113,7 +113,10 @@ def handlers(methods: object) -> list[grpc.GenericRpcHandler]:
     """
     made = {name: getattr(grpc, f"{kind}_rpc_method_handler")(getattr(methods, name)) for name, kind in METHODS.items()}
     health = {"Check": made["uu"]}
-    return [grpc.method_handlers_generic_handler("shop.Orders", made), grpc.method_handlers_generic_handler("grpc.health.v1.Health", health)]
+    return [
+        grpc.method_handlers_generic_handler("shop.Orders", made),
+        grpc.method_handlers_generic_handler("grpc.health.v1.Health", health),
+    ]
 
 
 @contextmanager

@@ -51,8 +51,7 @@ pub(super) async fn ask(app: &Arc<App>, watch: &mut Watch, body: &[u8]) -> Resul
             match (question, decided) {
                 (Ok(question), Ok(decision)) => {
                     watch.decided(app, question, &decision);
-                    let profile = question.wants_fields().then(|| app.settings.headers.profile());
-                    answer::write(&mut writer, &decision, app.engine.now_ns(), profile);
+                    answer::write(&mut writer, &decision, app.engine.now_ns(), question.profile(app));
                 }
                 (_, Err(problem)) => {
                     writer.open('{');

@@ -105,7 +105,7 @@ async fn ask(app: &Arc<App>, kind: Kind, watch: &mut Watch, body: &[u8]) -> Resu
     let mut writer = Writer::with_capacity(ANSWER_BYTES);
     match kind {
         Kind::Usage => answer::write_usage(&mut writer, &decision, app.engine.now_ns()),
-        _ => answer::write(&mut writer, &decision, app.engine.now_ns(), question.wants_fields().then(|| app.settings.headers.profile())),
+        _ => answer::write(&mut writer, &decision, app.engine.now_ns(), question.profile(app)),
     }
     Ok(writer.into_bytes())
 }

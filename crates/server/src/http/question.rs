@@ -7,10 +7,12 @@ use serde::{Deserialize, Deserializer};
 use tidegate_core::rules::Request;
 use tidegate_core::time::Ticks;
 use tidegate_engine::engine::{CheckOptions, Facts};
+use tidegate_engine::headers::Profile;
 
 use super::number::Units;
 use super::problem::Problem;
 use super::text::{Map, Scalar, Text, each_parameter};
+use crate::app::App;
 
 /// The body of a check. All members are optional, and others are refused: a misspelt one would not be counted.
 #[derive(Debug, Deserialize)]
@@ -80,8 +82,9 @@ impl<'a> Question<'a> {
         self.cost.map(|Units(cost)| cost)
     }
 
-    pub(super) fn wants_fields(&self) -> bool {
-        self.fields == Some(true)
+    /// The header fields that the answer tells, if it is to tell any.
+    pub(super) fn profile(&self, app: &App) -> Option<Profile> {
+        (self.fields == Some(true)).then(|| app.settings.headers.profile())
     }
 
     pub(super) fn options(&self) -> CheckOptions {

@@ -131,7 +131,7 @@ fn written(app: &App, mut watch: Watch, question: &Question<'_>, decision: &Deci
     watch.decided(app, question, decision);
     let mut writer = Writer::behind(head(watch.begun_ns()));
     let head_len = writer.len();
-    answer::write(&mut writer, decision, app.engine.now_ns());
+    answer::write(&mut writer, decision, app.engine.now_ns(), question.profile(app));
     let mut bytes = writer.into_vec();
     set_length(&mut bytes, head_len);
     watch.answered(app, AnswerCode::Http(200));
