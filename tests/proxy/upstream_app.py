@@ -91,9 +91,15 @@ def main() -> None:
     Serves until it is killed.
     """
     # A certificate and its key may stand behind the port.
-    secured = dict(zip(("ssl_certfile", "ssl_keyfile"), sys.argv[2:], strict=False))
+    cert, key = sys.argv[2:4] if len(sys.argv) > 2 else (None, None)  # noqa: PLR2004
     config = uvicorn.Config(
-        application, host="127.0.0.1", port=int(sys.argv[1]), log_level="info", access_log=False, ws="websockets-sansio", **secured
+        application,
+        host="127.0.0.1",
+        port=int(sys.argv[1]),
+        access_log=False,
+        ws="websockets-sansio",
+        ssl_certfile=cert,
+        ssl_keyfile=key,
     )
     asyncio.run(uvicorn.Server(config).serve())
 

@@ -49,6 +49,30 @@ def path_of(config: str | None) -> str | None:
     return config or os.environ.get(CONFIG_VARIABLE) or None
 
 
+def obey(
+    load: Callable[[], Settings], kind: type[Service], greeting: Callable[[Service], Iterator[str]], *, is_check: bool, is_show: bool
+) -> None:
+    """
+    Checks, shows or runs.
+
+    Args:
+        load: Reads the settings.
+        kind: What runs.
+        greeting: What people are told once it does.
+        is_check: Whether it is only checked.
+        is_show: Whether the settings are only shown.
+
+    Raises:
+        typer.Exit: It ended, with its exit code.
+    """
+    if is_check:
+        check_all(load, kind)
+    elif is_show:
+        typer.echo("\n".join(load().lines()))
+    else:
+        raise typer.Exit(run(load(), kind, greeting))
+
+
 def run(settings: Settings, kind: type[Service], greeting: Callable[[Service], Iterator[str]]) -> int:
     """
     Runs in the foreground until a signal ends it.

@@ -58,14 +58,7 @@ def proxy(
     texts = {key: flags[setting.parameter] for key, setting in TABLE.items() if not setting.kind.is_structured}
     texts["upstreams"] = ",".join(upstream) if upstream else None
     read = partial(load, _serving.path_of(config), flags=texts)
-    if check:
-        _serving.check_all(read, Proxy)
-        return
-    settings = read()
-    if show:
-        typer.echo("\n".join(settings.lines()))
-        return
-    raise typer.Exit(_serving.run(settings, Proxy, _greeting))
+    _serving.obey(read, Proxy, _greeting, is_check=check, is_show=show)
 
 
 def _greeting(service: Service) -> Iterator[str]:

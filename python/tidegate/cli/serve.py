@@ -48,14 +48,7 @@ def serve(
         return
     flags = {key: flags[setting.parameter] for key, setting in TABLE.items()}
     read = partial(load, _serving.path_of(config), flags=flags)
-    if check:
-        _serving.check_all(read, Service)
-        return
-    settings = read()
-    if show:
-        typer.echo("\n".join(settings.lines()))
-        return
-    raise typer.Exit(_serving.run(settings, Service, _greeting))
+    _serving.obey(read, Service, _greeting, is_check=check, is_show=show)
 
 
 def _greeting(service: Service) -> Iterator[str]:
