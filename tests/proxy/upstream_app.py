@@ -91,7 +91,7 @@ def main() -> None:
     Serves until it is killed.
     """
     # A certificate and its key may stand behind the port.
-    cert, key = sys.argv[2:4] if len(sys.argv) > 2 else (None, None)  # noqa: PLR2004
+    cert, key = sys.argv[2:4] if len(sys.argv) > 2 else (None, None)
     config = uvicorn.Config(
         application,
         host="127.0.0.1",

@@ -110,7 +110,9 @@ async fn sent(
 
 fn problem_of(failure: &Failure) -> Problem {
     match failure {
-        Failure::Unsent(_) | Failure::Broken => Problem::new(StatusCode::BAD_GATEWAY, "the upstream broke off before it answered"),
+        Failure::Unsent(_) | Failure::Broken => {
+            Problem::new(StatusCode::BAD_GATEWAY, "the upstream broke off before it answered")
+        }
         Failure::Late => Problem::new(StatusCode::GATEWAY_TIMEOUT, "the upstream took too long to answer"),
         Failure::ClientBroken => Problem::bad_request("the body of the request broke off, or is malformed"),
         Failure::ClientLate => Problem::new(StatusCode::REQUEST_TIMEOUT, "the body of the request took too long"),
@@ -142,7 +144,8 @@ fn respond(mut response: Response<Incoming>, held: Held, group: &Group, wants: W
 /// The connections of client and server are no longer ones of HTTP.
 fn switch(mut response: Response<Incoming>, mut held: Held, wants: Wants) -> Response<Body> {
     if !wants.upgrade {
-        return Problem::new(StatusCode::BAD_GATEWAY, "the upstream switched to a protocol that nobody asked for").into_response();
+        return Problem::new(StatusCode::BAD_GATEWAY, "the upstream switched to a protocol that nobody asked for")
+            .into_response();
     }
     let server = hyper::upgrade::on(&mut response);
     let protocol = response.headers().get(UPGRADE).cloned();

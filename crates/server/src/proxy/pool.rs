@@ -66,12 +66,7 @@ impl Pool {
     }
 
     /// A connection to a server: one that is kept, or a new one.
-    pub(super) async fn lend(
-        self: &Arc<Self>,
-        group: &Group,
-        server: Chosen<'_>,
-        must_be_new: bool,
-    ) -> Result<Lent, DialError> {
+    pub(super) async fn lend(self: &Arc<Self>, group: &Group, server: Chosen<'_>, must_be_new: bool) -> Result<Lent, DialError> {
         let settings = &group.settings;
         let worker = thread_number() & (self.workers.len() - 1);
         let lent = |sender, is_reused| Lent {

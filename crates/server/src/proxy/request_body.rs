@@ -80,7 +80,11 @@ impl Progress {
 impl RequestBody {
     pub(super) fn new(incoming: Incoming) -> Self {
         let is_empty = incoming.is_end_stream();
-        Self { incoming: (!is_empty).then_some(incoming), progress: Progress::at(if is_empty { SENT } else { UNDER_WAY }), gate: None }
+        Self {
+            incoming: (!is_empty).then_some(incoming),
+            progress: Progress::at(if is_empty { SENT } else { UNDER_WAY }),
+            gate: None,
+        }
     }
 
     /// One without content, for a request that is sent again.

@@ -59,7 +59,7 @@ async fn a_client_is_its_key_or_else_its_address() {
         "version": 1, "domain": "test", "rules": [rule("1/minute", &json!({"per": ["client"]}))],
         "identity": [{"header": "x-api-key", "attribute": "api_key"}, {"ip": {"trusted_proxies": ["127.0.0.0/8"], "ipv6_prefix": 64}}],
     });
-    let proxy = Running::start_with(&to(&group("app", &[upstream.url()], &json!({}))), &document);
+    let proxy = Running::start_with(&to(&group("app", &[upstream.url()], &json!({}))), &document, &json!({}));
     let mut client = proxy.client().await;
     let mut status = async |fields: &str| client.ask(&format!("GET / HTTP/1.1\r\nhost: a\r\n{fields}\r\n")).await.status();
     assert_eq!((status("x-api-key: a\r\n").await, status("x-api-key: a\r\n").await), (200, 429));

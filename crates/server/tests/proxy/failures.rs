@@ -8,7 +8,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinHandle;
 
-use super::setup::{Running, Upstream, eventually, group};
+use super::setup::{Running, Upstream, eventually, group, rule, to};
 
 /// A server that does with its connections what a test says. It ends with the test's runtime.
 async fn scripted<F>(act: impl Fn(usize, TcpStream) -> F + Send + 'static) -> (SocketAddr, JoinHandle<()>)
@@ -173,6 +173,33 @@ async fn a_client_that_goes_away_is_not_worked_for_any_longer() {
     drop(client);
     let end = tokio::time::timeout(Duration::from_secs(10), ended.recv()).await.expect("the connection ends");
     assert_eq!(end, Some("ended"));
+}
+
+#[tokio::test]
+async fn a_client_that_does_not_take_what_it_asked_for_is_cut() {
+    let upstream = Upstream::start().await;
+    let rules = json!({"version": 1, "domain": "test", "rules": [rule("1 concurrent", &json!({}))]});
+    let patience = json!({"limits.idle_timeout": 0.4});
+    let proxy = Running::start_with(&to(&group("app", &[upstream.url()], &json!({}))), &rules, &patience);
+    let mut client = proxy.client().await;
+    client.send("GET /endless HTTP/1.1\r\nhost: a\r\n\r\n").await;
+    eventually("the server is asked", || upstream.asked() == 1).await;
+    eventually("the connection is cut", || proxy.server.connections() == 0).await;
+    assert_eq!(proxy.client().await.get("/").await.status(), 200, "its slot is free");
+}
+
+#[tokio::test]
+async fn a_client_that_waits_for_news_is_not_cut() {
+    let upstream = Upstream::start().await;
+    let rules = json!({"version": 1, "domain": "test", "rules": []});
+    let patience = json!({"limits.idle_timeout": 0.1});
+    let proxy = Running::start_with(&to(&group("app", &[upstream.url()], &json!({}))), &rules, &patience);
+    let mut client = proxy.client().await;
+    client.send("GET /wait HTTP/1.1\r\nhost: a\r\n\r\n").await;
+    // Many times as long as a connection may be idle.
+    tokio::time::sleep(Duration::from_millis(600)).await;
+    upstream.door.notify_one();
+    assert_eq!(client.answer().await.text(), "waited");
 }
 
 #[tokio::test]

@@ -43,7 +43,8 @@ async fn what_is_meant_for_one_connection_ends_there() {
 
     let told = answer.json();
     let headers = told["headers"].as_object().expect("fields");
-    for name in ["connection", "x-private", "keep-alive", "proxy-connection", "proxy-authorization", "upgrade", "http2-settings"] {
+    for name in ["connection", "x-private", "keep-alive", "proxy-connection", "proxy-authorization", "upgrade", "http2-settings"]
+    {
         assert!(!headers.contains_key(name), "{name}");
     }
     assert_eq!((&headers["x-public"], &headers["te"]), (&json!("2"), &json!("trailers")));
@@ -66,7 +67,8 @@ async fn only_those_who_are_trusted_are_believed_where_a_request_came_from() {
         settings["trusted_proxies"] = trusted;
         let proxy = Running::start(&settings, &json!([]));
         let told = proxy.client().await.ask(asked).await.json();
-        let seen = ["x-forwarded-for", "x-forwarded-proto", "x-forwarded-host", "forwarded"].map(|name| told["headers"][name].clone());
+        let seen =
+            ["x-forwarded-for", "x-forwarded-proto", "x-forwarded-host", "forwarded"].map(|name| told["headers"][name].clone());
         assert_eq!(seen.to_vec(), expected.map(Value::from).to_vec());
         assert_eq!(told["headers"]["x_forwarded_for"], Value::Null, "some servers read it as the one with hyphens");
     }

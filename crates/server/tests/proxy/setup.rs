@@ -118,6 +118,11 @@ async fn answer(mut request: Request<Incoming>, door: &Notify) -> Response<Body>
             tokio::spawn(async move { sender.send(Bytes::from("last")).await });
             Response::new(Body::stream(stream))
         }
+        "/endless" => {
+            let (sender, stream) = mpsc::channel(1);
+            tokio::spawn(async move { while sender.send(Bytes::from_static(&[b'x'; 65_536])).await.is_ok() {} });
+            Response::new(Body::stream(stream))
+        }
         "/trailers" => {
             let mut trailers = HeaderMap::new();
             trailers.insert("x-sum", HeaderValue::from_static("42"));
@@ -229,12 +234,12 @@ pub(crate) struct Running {
 impl Running {
     /// Starts one. `rules` are as Python compiles them.
     pub(crate) fn start(proxy: &Value, rules: &Value) -> Self {
-        Self::start_with(proxy, &json!({"version": 1, "domain": "test", "rules": rules}))
+        Self::start_with(proxy, &json!({"version": 1, "domain": "test", "rules": rules}), &json!({}))
     }
 
-    /// The same with a whole document of rules.
-    pub(crate) fn start_with(proxy: &Value, rules: &Value) -> Self {
-        let settings = usual::settings(&[&json!({"http": null, "grpc": null, "proxy": proxy})]);
+    /// The same with a whole document of rules, and other settings of the service.
+    pub(crate) fn start_with(proxy: &Value, rules: &Value, changes: &Value) -> Self {
+        let settings = usual::settings(&[&json!({"http": null, "grpc": null, "proxy": proxy}), changes]);
         let rules: RuleSetSpec = serde_json::from_value(rules.clone()).expect("rules of a test");
         let clock = ManualClock::new(1_000_000_000_000);
         let store = Arc::new(MemoryStore::new(Clock::Manual(clock.clone()), 1_000));

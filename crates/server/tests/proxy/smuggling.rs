@@ -21,7 +21,11 @@ async fn nothing_is_smuggled() {
     let hidden = "GET /hidden HTTP/1.1\r\nhost: a\r\n\r\n";
     let chunk = format!("0\r\n\r\n{hidden}");
     let table: Vec<(&str, String, Fate)> = vec![
-        ("two different lengths", format!("content-length: 3\r\ncontent-length: {}\r\n\r\nabc{hidden}", 3 + hidden.len()), Refused),
+        (
+            "two different lengths",
+            format!("content-length: 3\r\ncontent-length: {}\r\n\r\nabc{hidden}", 3 + hidden.len()),
+            Refused,
+        ),
         ("two lengths in one field", format!("content-length: 3, 4\r\n\r\nabc{hidden}"), Refused),
         ("a signed length", format!("content-length: +3\r\n\r\nabc{hidden}"), Refused),
         ("a negative length", "content-length: -1\r\n\r\n".to_owned(), Refused),
@@ -52,8 +56,7 @@ async fn nothing_is_smuggled() {
         let mut client = proxy.client().await;
         client.send(&format!("POST /seen HTTP/1.1\r\nhost: a\r\n{rest}")).await;
         let told = client.rest().await;
-        let statuses: Vec<&str> =
-            told.split("HTTP/1.1 ").skip(1).map(|answer| answer.get(..3).unwrap_or_default()).collect();
+        let statuses: Vec<&str> = told.split("HTTP/1.1 ").skip(1).map(|answer| answer.get(..3).unwrap_or_default()).collect();
         match fate {
             Refused => {
                 // A body that turns out to be wrong may have reached a server in part, but never as a whole request, and nothing follows it.

@@ -46,7 +46,8 @@ async fn bytes_go_both_ways_and_the_slot_is_held_meanwhile() {
 async fn only_web_sockets_are_tunnelled() {
     let upstream = Upstream::start().await;
     let proxy = Running::before(&group("app", &[upstream.url()], &json!({})));
-    for fields in ["connection: upgrade\r\nupgrade: h2c", "upgrade: websocket", "connection: upgrade\r\nupgrade: websocket, h2c"] {
+    for fields in ["connection: upgrade\r\nupgrade: h2c", "upgrade: websocket", "connection: upgrade\r\nupgrade: websocket, h2c"]
+    {
         let told = proxy.client().await.ask(&format!("GET / HTTP/1.1\r\nhost: a\r\n{fields}\r\n\r\n")).await.json();
         assert_eq!(told["headers"]["upgrade"], serde_json::Value::Null, "{fields}");
         assert_eq!(told["headers"]["connection"], serde_json::Value::Null, "{fields}");

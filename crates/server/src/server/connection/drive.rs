@@ -153,7 +153,17 @@ impl<'a> Drive<'a> {
     fn new(activity: &'a Activity, place: &'a Place) -> Self {
         let limits = &place.shared().app.settings.limits;
         let old_at = (!limits.connection_age.is_zero()).then(|| Instant::now() + limits.connection_age.mul_f64(place.jitter()));
-        Self { activity, limits, state: State::Looking, is_closing: false, old_at, quiet: 0, steps: 0, stuck: 0, blocked_at: None }
+        Self {
+            activity,
+            limits,
+            state: State::Looking,
+            is_closing: false,
+            old_at,
+            quiet: 0,
+            steps: 0,
+            stuck: 0,
+            blocked_at: None,
+        }
     }
 
     /// How long until the next look.
