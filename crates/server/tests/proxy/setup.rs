@@ -120,7 +120,7 @@ async fn answer(mut request: Request<Incoming>, door: &Notify) -> Response<Body>
         }
         "/endless" => {
             let (sender, stream) = mpsc::channel(1);
-            tokio::spawn(async move { while sender.send(Bytes::from_static(&[b'x'; 65_536])).await.is_ok() {} });
+            tokio::spawn(async move { while sender.send(Bytes::from_static(&[b'x'; 8_192])).await.is_ok() {} });
             Response::new(Body::stream(stream))
         }
         "/trailers" => {
