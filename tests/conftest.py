@@ -9,10 +9,13 @@ from typing import TYPE_CHECKING, Protocol
 
 import pytest
 
+from tidegate.cli import run
 from tidegate.testing import ManualClock
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    Run = Callable[..., tuple[int, str, str]]
 
 pytest_plugins = ["servers.fixtures"]
 
@@ -49,3 +52,17 @@ def clock() -> ManualClock:
     A clock that the test moves.
     """
     return ManualClock()
+
+
+@pytest.fixture
+def cli(capsys: pytest.CaptureFixture[str]) -> Run:
+    """
+    Runs a command that ends by itself, and answers exit code, output and errors.
+    """
+
+    def call(*arguments: str) -> tuple[int, str, str]:
+        code = run(arguments)
+        captured = capsys.readouterr()
+        return code, captured.out, captured.err
+
+    return call

@@ -16,23 +16,7 @@ from tidegate.cli import COMMANDS, run
 from tidegate.errors import QuotaError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    Run = Callable[..., tuple[int, str, str]]
-
-
-@pytest.fixture
-def cli(capsys: pytest.CaptureFixture[str]) -> Run:
-    """
-    Runs a command, and answers exit code, output and errors.
-    """
-
-    def call(*arguments: str) -> tuple[int, str, str]:
-        code = run(arguments)
-        captured = capsys.readouterr()
-        return code, captured.out, captured.err
-
-    return call
+    from tests.conftest import Run
 
 
 def test_version(cli: Run) -> None:

@@ -5,18 +5,15 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 from xml.etree import ElementTree as ET
 
 import pytest
 
-from tidegate.cli import run
-
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    Run = Callable[..., tuple[int, str, str]]
+    from tests.conftest import Run
 
 EXAMPLES = Path(__file__).parent.parent / "examples" / "rules"
 RULES = str(EXAMPLES / "rules.yaml")
@@ -35,17 +32,11 @@ scenarios:
 
 
 @pytest.fixture
-def cli(capsys: pytest.CaptureFixture[str]) -> Run:
+def cli(cli: Run) -> Run:
     """
-    Runs `tidegate rules`, and answers exit code, output and errors.
+    Runs a command on rules.
     """
-
-    def call(*arguments: str) -> tuple[int, str, str]:
-        code = run(["rules", *arguments])
-        captured = capsys.readouterr()
-        return code, captured.out, captured.err
-
-    return call
+    return partial(cli, "rules")
 
 
 @pytest.fixture

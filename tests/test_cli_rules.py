@@ -9,20 +9,19 @@ import json
 import stat
 import subprocess
 import sys
+from functools import partial
 from typing import TYPE_CHECKING
 
 import jsonschema
 import pytest
 
-from tidegate.cli import run
 from tidegate.cli.rules import COMMANDS
 from tidegate.rules.catalogue import CATALOGUE
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from pathlib import Path
 
-    Run = Callable[..., tuple[int, str, str]]
+    from tests.conftest import Run
 
 GOOD = "version: 1\n\nrules:\n  - name: a\n    per: ip\n    quotas: 1/s\n"
 WARNED = GOOD.replace("1/s", "[10/s, 5/minute]")
@@ -31,17 +30,11 @@ MESSY = "rules:\n- {per: ip, quotas: '1/s', name: a}   # why\nversion: 1\n"
 
 
 @pytest.fixture
-def cli(capsys: pytest.CaptureFixture[str]) -> Run:
+def cli(cli: Run) -> Run:
     """
-    Runs a command, and answers exit code, output and errors.
+    Runs a command on rules.
     """
-
-    def call(*arguments: str) -> tuple[int, str, str]:
-        code = run(["rules", *arguments])
-        captured = capsys.readouterr()
-        return code, captured.out, captured.err
-
-    return call
+    return partial(cli, "rules")
 
 
 @pytest.fixture

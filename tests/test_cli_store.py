@@ -10,35 +10,19 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tidegate.cli import run
 from tidegate.cli.store import COMMANDS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
     from pathlib import Path
 
+    from tests.conftest import Run
     from tests.servers import Cluster, Single
-
-    Run = Callable[..., tuple[int, str, str]]
 else:
     from servers import Single
 
 BUDGET = ("--budget", "2s")
 """So that a slow machine does not decide without the store."""
-
-
-@pytest.fixture
-def cli(capsys: pytest.CaptureFixture[str]) -> Run:
-    """
-    Runs a command, and answers exit code, output and errors.
-    """
-
-    def call(*arguments: str) -> tuple[int, str, str]:
-        code = run(arguments)
-        captured = capsys.readouterr()
-        return code, captured.out, captured.err
-
-    return call
 
 
 @pytest.fixture

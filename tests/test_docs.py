@@ -11,6 +11,7 @@ import re
 import subprocess
 import sys
 import textwrap
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import CodeType, ModuleType
@@ -25,8 +26,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from tests.servers import Cluster, Sentinel, Single
+    from tests.service.running import here
 else:
     from servers import Single
+    from service.running import here
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -43,6 +46,8 @@ STORES = {
     "redis+cluster://localhost:7000": "cluster",
 }
 """What pages call the servers that a reader has, and the fixtures that are there instead when they are tested."""
+SERVICE = "http://127.0.0.1:8080"
+"""What pages call the service that a reader has: one with the rules of the page is there instead."""
 
 
 @dataclass(frozen=True)
@@ -96,6 +101,19 @@ def with_servers(blocks: list[Block], request: pytest.FixtureRequest) -> list[Bl
     return blocks
 
 
+@contextmanager
+def with_service(blocks: list[Block]) -> Iterator[list[Block]]:
+    """
+    The same blocks with the address of a service that runs.
+    """
+    if not any(f'"{SERVICE}' in block.code for block in blocks):
+        yield blocks
+        return
+    with here(Path("rules.yaml").read_text(encoding="utf-8")) as service:
+        address = f"http://{service.addresses['http']}"
+        yield [replace(block, code=block.code.replace(SERVICE, address)) for block in blocks]
+
+
 def run(blocks: list[Block], **names: object) -> None:
     """
     Runs blocks one after the other, as if they had been typed into one session that knows these names.
@@ -128,9 +146,11 @@ def test_the_python_of_a_page_runs(page: Path, request: pytest.FixtureRequest, m
     Files that it shows are there, and so are the servers. They may take their time: the machine of a test is busy.
     """
     monkeypatch.setattr("tidegate._options.BUDGET", 2.0)
+    monkeypatch.setattr("tidegate.client.options.BUDGET", 10.0)
     for file in FILE.finditer(page.read_text(encoding="utf-8")):
         Path(file["name"]).write_text(file["text"], encoding="utf-8")
-    run(with_servers(list(blocks_of(page)), request))
+    with with_service(with_servers(list(blocks_of(page)), request)) as blocks:
+        run(blocks)
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ def test_all_is_exactly_what_is_public() -> None:
     """Nothing public is left out of `__all__`, and nothing in it is missing."""
     public = {name for name, value in vars(tidegate).items() if not name.startswith("_") and not isinstance(value, ModuleType)}
 
-    assert public | {"RuleLimiter", "__version__", "errors"} == set(tidegate.__all__)
+    assert public | {"Client", "RuleLimiter", "__version__", "errors"} == set(tidegate.__all__)
 
 
 def test_every_exception_is_exported() -> None:
@@ -28,16 +28,16 @@ def test_every_exception_is_exported() -> None:
     assert classes == set(errors.__all__)
 
 
-@pytest.mark.parametrize("name", ["Limiter", "Quota", "RuleLimiter", "errors", "limit"])
+@pytest.mark.parametrize("name", ["Client", "Limiter", "Quota", "RuleLimiter", "errors", "limit"])
 def test_exports_are_documented(name: str) -> None:
     """Every name that is written in Python explains itself; the stub does it for the compiled ones."""
     assert inspect.getdoc(getattr(tidegate, name))
 
 
-@pytest.mark.parametrize("name", [name for name in vars(tidegate.Limiter) if not name.startswith("_")])
-def test_limiter_methods_are_documented(name: str) -> None:
+@pytest.mark.parametrize("kind", [tidegate.Client, tidegate.Limiter])
+def test_methods_are_documented(kind: type) -> None:
     """Those written in Python; the stub does it for the compiled ones."""
-    assert inspect.getdoc(getattr(tidegate.Limiter, name))
+    assert all(inspect.getdoc(getattr(kind, name)) for name in vars(kind) if not name.startswith("_"))
 
 
 def test_manual_clock_is_public() -> None:

@@ -1,33 +1,37 @@
 //! Any request to the port of HTTP: it gets a defined answer that can be read, and nothing that a client sends is our failure.
 //!
-//! The first byte of the input chooses the call. The rest is its body or, for a gateway, header values, one a line.
+//! The first byte of the input chooses the call. The rest is its body or, for a gateway, header values, one a line; or all the bytes of a connection, for
+//! the short way of checks.
 
 #![no_main]
 
-use std::future::poll_fn;
-use std::pin::Pin;
+mod service;
+
 use std::sync::{Arc, LazyLock};
 
-use bytes::Bytes;
-use http::{HeaderMap, HeaderValue, Request};
-use http_body::Body as _;
+use http::{HeaderValue, Request};
 use libfuzzer_sys::fuzz_target;
-use serde_json::{Value, json};
-use tidegate_engine::engine::{Engine, OnStoreError};
+use serde_json::Value;
 use tidegate_server::app::{App, Peer};
 use tidegate_server::body::Body;
-use tidegate_store::clock::{Clock, ManualClock};
-use tidegate_store::memory::MemoryStore;
-use tokio::runtime::{Builder, Runtime};
+use tidegate_server::server::{Handler, Http, Shortcut};
+
+use service::{Answer, wait};
 
 const FORWARD_AUTH: &str = "/api/v1/rate-limit/forward-auth";
-const CALLS: [&str; 6] = [
+const BYTES: &str = "bytes";
+const CALLS: [&str; 11] = [
     "/api/v1/rate-limit/check",
     "/api/v1/rate-limit/peek",
     "/api/v1/rate-limit/usage",
     "/api/v1/rate-limit/check/batch",
     "/json",
     FORWARD_AUTH,
+    "/api/v1/rate-limit/debit",
+    "/api/v1/rate-limit/release",
+    "/api/v1/rate-limit/renew",
+    "/api/v1/rate-limit/reset",
+    BYTES,
 ];
 const HEADERS: [&str; 8] = [
     "x-forwarded-for",
@@ -40,31 +44,20 @@ const HEADERS: [&str; 8] = [
     "traceparent",
 ];
 
-static RUNTIME: LazyLock<Runtime> = LazyLock::new(|| Builder::new_current_thread().enable_time().build().expect("a runtime"));
-
-/// Rules of every kind, and few keys, so that the store is full at times.
-static APP: LazyLock<Arc<App>> = LazyLock::new(|| {
-    let rules: tidegate_core::rules::RuleSetSpec = serde_json::from_str(include_str!("../rules.json")).expect("a document");
-    let store = Arc::new(MemoryStore::new(Clock::Manual(ManualClock::new(1_200_000_000_000)), 100));
-    let engine = Engine::new(rules, store, [7; 16], OnStoreError::Deny).expect("rules that can be loaded");
-    let settings = json!({
-        "http": null, "grpc": null, "workers": 1, "reuse_port": false,
-        "limits": {
-            "connections": 1, "head_bytes": 1000, "body_bytes": 4000, "streams": 1, "batch": 10,
-            "read_timeout": 1, "idle_timeout": 1, "connection_age": 0,
-        },
-        "headers": {"standard": true, "retry_after": true, "x_ratelimit": "draft03"},
-        "rls": {"headers": "all", "metadata": "all", "shadow_mode": false, "quota_mode": false},
-        "trusted_gateways": [], "deny_status": 429, "top_size": 10, "top_keys": "masked", "otlp": null,
-    });
-    Arc::new(App::new(Arc::new(engine), serde_json::from_value(settings).expect("settings")))
-});
+/// Rules of every kind.
+static APP: LazyLock<Arc<App>> =
+    LazyLock::new(|| service::app(serde_json::from_str(include_str!("../rules.json")).expect("a document")));
 
 fuzz_target!(|input: &[u8]| {
     let Some((choice, rest)) = input.split_first() else { return };
     let path = CALLS[usize::from(*choice) % CALLS.len()];
-    let Some(request) = (if path == FORWARD_AUTH { forwarded(rest) } else { Some(posted(path, rest)) }) else { return };
-    let (status, headers, body) = RUNTIME.block_on(ask(request));
+    let request = match path {
+        BYTES => return assert_shortcut(rest),
+        FORWARD_AUTH => forwarded(rest),
+        path => Request::post(path).body(Body::full(rest.to_vec())).ok(),
+    };
+    let Some(request) = request else { return };
+    let Answer { status, headers, body, .. } = wait(tidegate_server::http::serve(Arc::clone(&APP), Peer { address: None }, request));
     let read: Option<Value> = (!body.is_empty()).then(|| serde_json::from_slice(&body).expect("JSON"));
     match (path, status, read) {
         (FORWARD_AUTH, 200, None) => assert!(headers.contains_key("x-ratelimit-decision")),
@@ -77,6 +70,10 @@ fuzz_target!(|input: &[u8]| {
 });
 
 fn assert_answered(path: &str, answer: &Value) {
+    let name = path.rsplit('/').next().unwrap_or_default();
+    if let Some((_, done)) = [("release", "released"), ("renew", "renewed"), ("reset", "reset")].iter().find(|(call, _)| *call == name) {
+        return assert!(answer[done].is_boolean() && answer["degraded"] == false);
+    }
     let decisions = answer.as_array().map_or(std::slice::from_ref(answer), Vec::as_slice);
     for decision in decisions {
         let is_problem = path.ends_with("batch") && decision["status"] == 400;
@@ -85,8 +82,14 @@ fn assert_answered(path: &str, answer: &Value) {
     }
 }
 
-fn posted(path: &str, body: &[u8]) -> Request<Body> {
-    Request::post(path).body(Body::full(body.to_vec())).expect("a request")
+/// What is answered on the short way is a whole answer to a whole request.
+fn assert_shortcut(bytes: &[u8]) {
+    let Shortcut::Answered { taken, answer } = Http::shortcut(&APP, bytes) else { return };
+    assert!(taken <= bytes.len());
+    let text = std::str::from_utf8(&answer).expect("text");
+    let (head, body) = text.split_once("\r\n\r\n").expect("a head");
+    assert!(head.starts_with("HTTP/1.1 200 OK\r\n") && head.ends_with(&format!("\r\ncontent-length: {}", body.len())));
+    assert_answered("check", &serde_json::from_str(body).expect("JSON"));
 }
 
 /// A sub-request with such headers; `None` if they are none.
@@ -96,14 +99,4 @@ fn forwarded(values: &[u8]) -> Option<Request<Body>> {
         request = request.header(name, HeaderValue::from_bytes(value).ok()?);
     }
     request.body(Body::empty()).ok()
-}
-
-async fn ask(request: Request<Body>) -> (u16, HeaderMap, Bytes) {
-    let response = tidegate_server::http::serve(Arc::clone(&APP), Peer { address: None }, request).await;
-    let (head, mut body) = response.into_parts();
-    let mut bytes = Vec::new();
-    while let Some(Ok(frame)) = poll_fn(|context| Pin::new(&mut body).poll_frame(context)).await {
-        bytes.extend_from_slice(&frame.into_data().expect("data"));
-    }
-    (head.status.as_u16(), head.headers, bytes.into())
 }

@@ -2,30 +2,25 @@
 
 #![no_main]
 
-use std::future::poll_fn;
-use std::pin::Pin;
+mod service;
+
 use std::sync::{Arc, LazyLock};
 
 use bytes::{BufMut, Bytes, BytesMut};
 use http::{Request, Version};
-use http_body::Body as _;
 use libfuzzer_sys::fuzz_target;
 use prost::Message;
 use serde_json::json;
-use tidegate_engine::engine::{Engine, OnStoreError};
 use tidegate_server::app::{App, Peer};
 use tidegate_server::body::Body;
 use tidegate_server::grpc::proto::{RateLimitRequest, RateLimitResponse};
 use tidegate_server::grpc::question::{Question, Refusal};
-use tidegate_store::clock::{Clock, ManualClock};
-use tidegate_store::memory::MemoryStore;
-use tokio::runtime::{Builder, Runtime};
+
+use service::{Answer, wait};
 
 const PATH: &str = "/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit";
 
-static RUNTIME: LazyLock<Runtime> = LazyLock::new(|| Builder::new_current_thread().enable_time().build().expect("a runtime"));
-
-/// Rules in the domain `r`, a tree in the domain `f`; few keys, so that the store is full at times.
+/// Rules in the domain `r`, a tree in the domain `f`.
 static APP: LazyLock<Arc<App>> = LazyLock::new(|| {
     let rule = json!({
         "name": "rule", "per": ["u"], "quotas": [{"text": "9/minute"}], "cost": {"attribute": "size", "default": 1, "max": 100},
@@ -38,24 +33,12 @@ static APP: LazyLock<Arc<App>> = LazyLock::new(|| {
     let nodes = json!([{"key": "k", "limit": limit}, {"key": "w", "value": "a*", "limit": limit, "descriptors": [{"key": "k", "limit": limit}]}]);
     let rules = json!({"version": 1, "domain": "r", "rules": [rule], "domains": [{"domain": "f", "descriptors": nodes}]});
     let rules: tidegate_core::rules::RuleSetSpec = serde_json::from_value(rules).expect("a document");
-    let store = Arc::new(MemoryStore::new(Clock::Manual(ManualClock::new(1_200_000_000_000)), 100));
-    let engine = Engine::new(rules, store, [7; 16], OnStoreError::Deny).expect("rules that can be loaded");
-    let settings = json!({
-        "http": null, "grpc": null, "workers": 1, "reuse_port": false,
-        "limits": {
-            "connections": 1, "head_bytes": 1000, "body_bytes": 4000, "streams": 1, "batch": 1,
-            "read_timeout": 1, "idle_timeout": 1, "connection_age": 0,
-        },
-        "headers": {"standard": true, "retry_after": true, "x_ratelimit": "draft03"},
-        "rls": {"headers": "all", "metadata": "all", "shadow_mode": false, "quota_mode": false},
-        "trusted_gateways": [], "deny_status": 429, "top_size": 10, "top_keys": "masked", "otlp": null,
-    });
-    Arc::new(App::new(Arc::new(engine), serde_json::from_value(settings).expect("settings")))
+    service::app(rules)
 });
 
 fuzz_target!(|message: &[u8]| {
     let descriptors = assert_read_alike(message);
-    let (code, body) = RUNTIME.block_on(ask(framed(message)));
+    let (code, body) = ask(framed(message));
     match descriptors {
         Some(descriptors) if code == "0" => {
             let response = RateLimitResponse::decode(&body[5..]).expect("an answer");
@@ -87,17 +70,10 @@ fn framed(message: &[u8]) -> Bytes {
     bytes.freeze()
 }
 
-async fn ask(body: Bytes) -> (String, Vec<u8>) {
+fn ask(body: Bytes) -> (String, Vec<u8>) {
     let request = Request::post(PATH).version(Version::HTTP_2).header("content-type", "application/grpc");
     let request = request.body(Body::full(body)).expect("a request");
-    let response = tidegate_server::grpc::serve(Arc::clone(&APP), Peer { address: None }, request).await;
-    let (head, mut body) = response.into_parts();
-    let (mut bytes, mut trailers) = (Vec::new(), head.headers);
-    while let Some(Ok(frame)) = poll_fn(|context| Pin::new(&mut body).poll_frame(context)).await {
-        match frame.into_data() {
-            Ok(data) => bytes.extend_from_slice(&data),
-            Err(frame) => trailers.extend(frame.into_trailers().expect("what is no data")),
-        }
-    }
-    (trailers["grpc-status"].to_str().expect("a text").to_owned(), bytes)
+    let Answer { headers, trailers, body, .. } = wait(tidegate_server::grpc::serve(Arc::clone(&APP), Peer { address: None }, request));
+    let code = trailers.get("grpc-status").or(headers.get("grpc-status")).expect("a code");
+    (code.to_str().expect("a text").to_owned(), body)
 }

@@ -15,19 +15,15 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tidegate.cli import run
 from tidegate.service.table import TABLE
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from pathlib import Path
 
-    from tests.conftest import Eventually
+    from tests.conftest import Eventually, Run
     from tests.servers import Single, certificates
     from tests.service.conftest import Serve
     from tests.service.running import RULES, Running, ask, flags_of, here
-
-    Run = Callable[..., tuple[int, str, str]]
 else:
     from running import RULES, Running, ask, flags_of, here
     from servers import certificates
@@ -35,20 +31,6 @@ else:
 CHECK = "/api/v1/rate-limit/check"
 TWO = RULES.replace("3/minute", "2/minute")
 BAD = RULES.replace("3/minute", "3/minuet").replace("per: global", "pre: global")
-
-
-@pytest.fixture
-def cli(capsys: pytest.CaptureFixture[str]) -> Run:
-    """
-    Runs a command that ends by itself, and answers exit code, output and errors.
-    """
-
-    def call(*arguments: str) -> tuple[int, str, str]:
-        code = run(arguments)
-        captured = capsys.readouterr()
-        return code, captured.out, captured.err
-
-    return call
 
 
 @pytest.fixture

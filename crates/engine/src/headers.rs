@@ -145,10 +145,10 @@ fn available(planned: &Planned, status: &Status) -> String {
         // Nobody knows when slots come free; and a quota that never has room has no window either.
         Shape::Concurrency { .. } => return format!("\"{}\";{AVAILABLE}={}", planned.label, integer(Some(remaining))),
         _ if status.limit == Some(0) => return format!("\"{}\";{AVAILABLE}=0", planned.label),
-        _ if remaining == 0 => status.retry_after.filter(|&wait| wait > 0).unwrap_or(status.reset_after),
-        // With this window, available / window is the sustainable rate.
+        _ if remaining == 0 && !status.is_allowed() => status.retry_after.unwrap_or(status.reset_after),
+        // With this window, available / window is the sustainable rate. Who took the last unit waits no longer than for a whole one.
         Shape::Gcra { limit, period_ns, .. } | Shape::LeakyBucket { limit, period_ns, .. } => {
-            scaled(remaining, period_ns, limit).unwrap_or(status.reset_after)
+            scaled(remaining.max(1), period_ns, limit).unwrap_or(status.reset_after)
         }
         _ => status.reset_after,
     };

@@ -83,8 +83,12 @@ class Breaker:
                 return
             self._is_open = True
             self._opened += 1
-        if not self._end.is_set():
-            threading.Thread(target=_recover, args=(self, self._probe, self._end), name="tidegate-probe", daemon=True).start()
+        try:
+            if not self._end.is_set():
+                threading.Thread(target=_recover, args=(self, self._probe, self._end), name="tidegate-probe", daemon=True).start()
+        except RuntimeError:
+            # Without somebody who closes it, it must not stay open.
+            self.close()
 
     def close(self) -> None:
         """

@@ -47,12 +47,6 @@ class Client:
         UsageError: An option is wrong.
     """
 
-    clock = None
-    """The service has a clock of its own."""
-
-    is_shared = True
-    """Decisions take time."""
-
     def __init__(self, address: str, **options: Unpack[ClientOptions]) -> None:
         self._way = Way(address, **options)
 
@@ -60,6 +54,16 @@ class Client:
     def closed(self) -> bool:
         """Whether `close` was called."""
         return self._way.is_closed
+
+    @property
+    def clock(self) -> None:
+        """None: the service has a clock of its own."""
+        return
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether decisions take time: they do."""
+        return True
 
     @property
     def lease_ttl(self) -> float | None:

@@ -134,7 +134,7 @@ class Pool:
             for connection in stale:
                 connection.close()
         if is_room:
-            threading.Thread(target=self._open, args=(state,), name="tidegate-connect", daemon=True).start()
+            self._begin_to_open(state)
         return waiter
 
     def forget(self, waiter: Future[Connection]) -> None:
@@ -185,7 +185,7 @@ class Pool:
             is_wanted = any(not waiter.done() for waiter in state.waiting) and not self._is_closed
             state.open += is_wanted
         if is_wanted:
-            threading.Thread(target=self._open, args=(state,), name="tidegate-connect", daemon=True).start()
+            self._begin_to_open(state)
 
     def close(self) -> None:
         """
@@ -207,6 +207,15 @@ class Pool:
             for connection in inherited.idle:
                 connection.close()
         return self._state
+
+    def _begin_to_open(self, state: _State) -> None:
+        try:
+            threading.Thread(target=self._open, args=(state,), name="tidegate-connect", daemon=True).start()
+        except RuntimeError as error:
+            # The system has no more threads, or the interpreter is about to end.
+            with state.lock:
+                state.open -= 1
+                self._disappoint(state, f"no connection can be opened: {error}")
 
     def _open(self, state: _State) -> None:
         try:

@@ -104,6 +104,11 @@ impl Io {
         Self { stream, ahead: Bytes::copy_from_slice(first.filled()), activity }
     }
 
+    /// Whether there is something to be read again.
+    pub(super) fn has_ahead(&self) -> bool {
+        !self.ahead.is_empty()
+    }
+
     /// Lets these bytes, which were read last, be read again.
     pub(super) fn put_back(&mut self, bytes: &[u8]) {
         self.ahead = if self.ahead.is_empty() { Bytes::copy_from_slice(bytes) } else { [bytes, &self.ahead].concat().into() };

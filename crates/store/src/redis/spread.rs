@@ -6,7 +6,9 @@
 //!
 //! A refund is sent once. Whether it arrived is not asked: sending it again could give back twice.
 
+use std::future::Future;
 use std::sync::Arc;
+use std::task::{Context, Waker};
 
 use smallvec::SmallVec;
 use tidegate_core::algorithm::{Receipt, Refund};
@@ -166,7 +168,11 @@ fn give_back(inner: &Arc<Inner>, groups: &[Group], taken: Vec<(usize, Status)>) 
             receipt => Op::Refund(Refund { receipt, cost: owned.ask.cost }),
         };
         let (inner, slot, call) = (Arc::clone(inner), group.slot, inner.call(op, &[owned.charge()]));
-        tokio::spawn(async move { inner.send(slot, &call).await });
+        let mut refund = Box::pin(async move { inner.send(slot, &call).await });
+        // Polled once, it is on its way: whatever its caller asks next comes after it.
+        if refund.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending() {
+            tokio::spawn(refund);
+        }
     }
 }
 

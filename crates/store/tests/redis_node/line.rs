@@ -65,6 +65,19 @@ async fn a_thread_that_waits_has_a_connection_for_itself() {
 }
 
 #[tokio::test]
+async fn a_call_does_not_overtake_one_that_was_asked_before() {
+    let peer = Peer::bind().await;
+    let (node, mut guest, _line) = with_line(&peer).await;
+
+    let refund = call(&node, &["DECR", "a"]);
+    guest.command().await;
+    assert!(matches!(exchange(&node, &["GET", "a"], PATIENCE).await.unwrap(), Exchange::Nothing));
+    guest.say(":1\r\n").await;
+
+    assert_eq!(refund.await.unwrap(), Ok(Value::Int(1)));
+}
+
+#[tokio::test]
 async fn a_late_answer_reaches_who_still_wants_it() {
     let peer = Peer::bind().await;
     let (node, mut guest, mut line) = with_line(&peer).await;

@@ -120,8 +120,11 @@ impl<H: Handler> Short<H> {
                 Step::Wait { answer, .. } => {
                     let polled = catch_unwind(AssertUnwindSafe(|| answer.as_mut().poll(context)));
                     self.step = match polled {
-                        Ok(Poll::Pending) => return Poll::Pending,
                         Ok(Poll::Ready(answer)) => Step::Write(answer, 0),
+                        Ok(Poll::Pending) => {
+                            ready!(self.poll_gone(context))?;
+                            Step::Close
+                        }
                         Err(_) => self.broken(),
                     };
                 }
@@ -143,6 +146,21 @@ impl<H: Handler> Short<H> {
                 }
             }
         }
+    }
+
+    /// Waits until the other side has gone, who then waits for no answer. What it sends meanwhile is read later.
+    fn poll_gone(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        if self.io.has_ahead() {
+            return Poll::Pending;
+        }
+        let mut space = [MaybeUninit::uninit(); READ_BYTES];
+        let mut buffer = ReadBuf::uninit(&mut space);
+        ready!(Pin::new(&mut self.io).poll_read(context, &mut buffer))?;
+        if buffer.filled().is_empty() {
+            return Poll::Ready(Ok(()));
+        }
+        self.io.put_back(buffer.filled());
+        Poll::Pending
     }
 
     /// Takes a request from the beginning of these bytes; `false` if it is none for this way.

@@ -2,7 +2,7 @@
 //!
 //! A call that goes through the queue wakes the task of the connection, and its answer wakes the task and then the caller. Where a core sleeps, each of
 //! these takes longer than the server needs to answer. A thread that has nothing else to do writes and reads on a connection of its own instead. There
-//! is one for each server, which only one thread has at a time: who finds it taken is in company, and travels with the others.
+//! is one for each server, which only one thread has at a time, and only while nothing is under way on the other: who is in company travels with it.
 
 use std::io::{self, ErrorKind};
 use std::time::Duration;

@@ -92,9 +92,11 @@ impl Queue {
         Ok(answer)
     }
 
-    /// The line, if nobody has it.
+    /// The line, if nobody has it and nothing else is under way: a call must not overtake what its caller asked before, such as a refund that nobody
+    /// waits for.
     pub(super) fn take_line(&self) -> Taken {
-        self.waiting.lock().lines.take(Instant::now())
+        let mut waiting = self.waiting.lock();
+        if waiting.load > 0 { Taken::Nothing } else { waiting.lines.take(Instant::now()) }
     }
 
     /// Takes a line back, or the news that there is none any more.
