@@ -12,9 +12,11 @@ use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 use hyper::body::Incoming;
 use parking_lot::Mutex;
+use tokio::runtime::Handle;
 use tokio::sync::{Notify, oneshot};
 use tokio::time::timeout;
 
+use super::refuse::throw_away;
 use crate::body::BrokenOff;
 
 /// How long a client that expects `100 Continue` is kept waiting for a server that says nothing.
@@ -145,11 +147,14 @@ impl Body for RequestBody {
         let Some(incoming) = &mut self.incoming else { return Poll::Ready(None) };
         let frame = std::task::ready!(Pin::new(&mut *incoming).poll_frame(context));
         let is_end = incoming.is_end_stream();
+        let is_complete = has_all(incoming);
         self.progress.steps.fetch_add(1, Ordering::Relaxed);
         match &frame {
             Some(Err(_)) => self.ended(BROKEN),
             None => self.ended(SENT),
             Some(Ok(_)) if is_end => self.ended(SENT),
+            // Trailers may follow.
+            Some(Ok(_)) if is_complete => self.progress.end.store(SENT, Ordering::Relaxed),
             Some(Ok(_)) => {}
         }
         Poll::Ready(frame.map(|frame| frame.map_err(|_| BrokenOff)))
@@ -161,6 +166,23 @@ impl Body for RequestBody {
 
     fn size_hint(&self) -> SizeHint {
         self.incoming.as_ref().map_or_else(|| SizeHint::with_exact(0), Body::size_hint)
+    }
+}
+
+/// Whether as many bytes came as were announced.
+fn has_all(incoming: &Incoming) -> bool {
+    incoming.size_hint().exact() == Some(0)
+}
+
+/// Whoever sends to a server with a length does not ask for what comes after the last byte. Over HTTP/2 that is the end of the client's stream, on its way
+/// in a frame of its own: if nobody waited for it, the stream would be reset, and clients that are about to end it take that for a failure.
+impl Drop for RequestBody {
+    fn drop(&mut self) {
+        if let Some(incoming) = self.incoming.take().filter(has_all)
+            && let Ok(runtime) = Handle::try_current()
+        {
+            runtime.spawn(throw_away(incoming));
+        }
     }
 }
 
