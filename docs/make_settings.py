@@ -7,6 +7,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+from tidegate.proxy.table import OWN_GROUPS
 from tidegate.service.describe import markdown
 
 PAGE = Path(__file__).parent / "reference" / "settings.md"
@@ -41,6 +42,14 @@ $ tidegate serve --schema > settings.schema.json   # for editors
 - A key that does not exist is an error, with the one that was probably meant.
 """
 
+PROXY = """\
+
+# Settings of the proxy
+
+[`tidegate proxy`](../guides/proxy.md) has all settings above, with `grpc.listen` off unless it is told otherwise, and these.
+What stands under `upstream` holds for every group of servers, and each group can say it again under the same name.
+"""
+
 
 def page() -> str:
     """
@@ -49,7 +58,7 @@ def page() -> str:
     Returns:
         Markdown.
     """
-    return f"{HEAD}\n{markdown()}"
+    return f"{HEAD}\n{markdown()}\n{PROXY}\n{markdown(OWN_GROUPS)}"
 
 
 def main() -> int:

@@ -494,7 +494,7 @@ class Server:
         """
     @property
     def addresses(self) -> dict[str, str]:
-        """Where it listens, by the names of the ports: `http`, `grpc`. Those that are off are missing."""
+        """Where it listens, by the names of the ports: `http`, `grpc`, `proxy`. Those that are off are missing."""
     def drain(self, grace: float, limit: float) -> int:
         """
         Turns readiness off, serves on for `grace` seconds, takes no more connections, waits up to `limit` seconds for requests that run.

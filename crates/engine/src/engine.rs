@@ -2,6 +2,7 @@
 
 mod descriptors;
 mod lease;
+mod lease_task;
 mod policy;
 mod question;
 mod receipt;

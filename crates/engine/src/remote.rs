@@ -217,6 +217,11 @@ impl Remote {
         ready.reply().await.map(drop)
     }
 
+    /// Makes up a call that gives back or renews, for a task that waits for it.
+    pub(crate) fn prepare_return(&self, op: Op, charge: &Charge<'_>) -> Result<Ready, StoreError> {
+        Arc::clone(&self.parts()).prepare_return(Some(op), charge)
+    }
+
     /// Renews, releases or, without `op`, forgets several counters, waited for by a task. All are asked at once: a store that is away costs one budget.
     pub(crate) async fn done_in_task(&self, op: Option<Op>, charges: &[Charge<'_>]) -> Vec<Result<bool, StoreError>> {
         let ask = |charge: &Charge<'_>| -> Coming<Result<bool, StoreError>> {

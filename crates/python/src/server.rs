@@ -58,7 +58,7 @@ impl Server {
         let found = PyDict::new(py);
         if let Some(server) = self.server() {
             let addresses = server.addresses();
-            for (name, address) in [("http", &addresses.http), ("grpc", &addresses.grpc)] {
+            for (name, address) in [("http", &addresses.http), ("grpc", &addresses.grpc), ("proxy", &addresses.proxy)] {
                 if let Some(address) = address {
                     found.set_item(name, address.to_string())?;
                 }

@@ -9,6 +9,7 @@ use tidegate_engine::engine::Engine;
 use tokio::sync::watch;
 
 use crate::metrics::{Metrics, Port};
+use crate::proxy::Proxy;
 use crate::settings::Settings;
 use crate::top::Top;
 use crate::trace::Tracer;
@@ -26,12 +27,14 @@ pub struct App {
     pub top: Top,
     /// Who sends traces, if they go anywhere.
     pub tracer: Option<Tracer>,
+    /// Who forwards requests, if anybody does.
+    pub proxy: Option<Proxy>,
     /// When the service began.
     pub started: Instant,
     phase: watch::Sender<Phase>,
     reload_problem: Mutex<Option<Arc<str>>>,
     /// By port.
-    tls_problems: Mutex<[Option<Arc<str>>; 2]>,
+    tls_problems: Mutex<[Option<Arc<str>>; Port::ALL.len()]>,
 }
 
 /// How near the service is to its end.
@@ -60,12 +63,13 @@ impl App {
             metrics: Metrics::new(&settings),
             top: Top::new(settings.top_size, settings.top_keys),
             tracer: settings.otlp.as_ref().map(Tracer::start),
+            proxy: settings.proxy.as_ref().map(|proxy| Proxy::new(proxy, settings.workers)),
             engine,
             settings,
             started: Instant::now(),
             phase: watch::Sender::new(Phase::Serving),
             reload_problem: Mutex::new(None),
-            tls_problems: Mutex::new([None, None]),
+            tls_problems: Mutex::default(),
         }
     }
 
@@ -96,7 +100,7 @@ impl App {
 
     /// Notes how an attempt to read the certificates of a port again went: what is wrong with them, or `None` if they are in force.
     pub fn note_tls(&self, port: Port, problem: Option<&str>) {
-        self.tls_problems.lock()[usize::from(port == Port::Grpc)] = problem.map(Arc::from);
+        self.tls_problems.lock()[port as usize] = problem.map(Arc::from);
     }
 
     /// Why certificates on disk are not the ones in force, if so.

@@ -1,6 +1,6 @@
 //! The one body type of all responses.
 
-use std::convert::Infallible;
+use std::fmt;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
@@ -9,7 +9,7 @@ use http::HeaderMap;
 use http_body::{Frame, SizeHint};
 use tokio::sync::mpsc::Receiver;
 
-/// A body: nothing, some bytes, or messages that come one by one; trailers at the end if the protocol has them.
+/// A body: nothing, some bytes, messages that come one by one, or what somebody else sends; trailers at the end if the protocol has them.
 #[derive(Debug)]
 pub struct Body {
     content: Content,
@@ -21,7 +21,18 @@ enum Content {
     Done,
     Bytes(Bytes),
     Stream(Receiver<Bytes>),
+    Foreign(Pin<Box<dyn Foreign>>),
 }
+
+/// A body that comes from elsewhere, and may break off.
+pub trait Foreign: http_body::Body<Data = Bytes, Error = BrokenOff> + fmt::Debug + Send {}
+
+impl<B: http_body::Body<Data = Bytes, Error = BrokenOff> + fmt::Debug + Send> Foreign for B {}
+
+/// A body ended before its end. Whoever reads it learns that from its connection: it must not look complete.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("the body broke off")]
+pub struct BrokenOff;
 
 impl Body {
     /// Nothing.
@@ -39,6 +50,11 @@ impl Body {
         Self { content: Content::Stream(bytes), trailers: None }
     }
 
+    /// What somebody else sends, trailers included.
+    pub fn foreign(body: impl Foreign + 'static) -> Self {
+        Self { content: Content::Foreign(Box::pin(body)), trailers: None }
+    }
+
     /// The same body, followed by trailers.
     #[must_use]
     pub fn with_trailers(mut self, trailers: HeaderMap) -> Self {
@@ -49,11 +65,12 @@ impl Body {
 
 impl http_body::Body for Body {
     type Data = Bytes;
-    type Error = Infallible;
+    type Error = BrokenOff;
 
-    fn poll_frame(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+    fn poll_frame(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BrokenOff>>> {
         let bytes = match &mut self.content {
             Content::Done => None,
+            Content::Foreign(body) => return body.as_mut().poll_frame(context),
             Content::Stream(stream) => std::task::ready!(stream.poll_recv(context)),
             Content::Bytes(bytes) => {
                 let bytes = std::mem::take(bytes);
@@ -69,12 +86,16 @@ impl http_body::Body for Body {
     }
 
     fn is_end_stream(&self) -> bool {
-        matches!(self.content, Content::Done) && self.trailers.is_none()
+        match &self.content {
+            Content::Foreign(body) => body.is_end_stream(),
+            content => matches!(content, Content::Done) && self.trailers.is_none(),
+        }
     }
 
     fn size_hint(&self) -> SizeHint {
         match &self.content {
             Content::Done => SizeHint::with_exact(0),
+            Content::Foreign(body) => body.size_hint(),
             // An exact size becomes a `Content-Length`, which responses with trailers do without.
             Content::Bytes(bytes) if self.trailers.is_none() => SizeHint::with_exact(bytes.len() as u64),
             Content::Bytes(_) | Content::Stream(_) => SizeHint::default(),

@@ -46,8 +46,11 @@ use http::{HeaderValue, Method, Request, Response, StatusCode};
 use http_body::Body as _;
 
 use self::check::Kind;
-use self::problem::Problem;
+pub(crate) use self::forward_auth::{denial, tell};
+pub(crate) use self::gateway::all;
+pub(crate) use self::problem::Problem;
 use self::route::Route;
+pub(crate) use self::text::each_parameter;
 use crate::app::{App, Peer};
 use crate::body::Body;
 use crate::metrics::{AnswerCode, Protocol};

@@ -8,18 +8,20 @@
 //! | [`body`] | the one body type of all responses |
 //! | [`grpc`] | `ShouldRateLimit`, health, reflection |
 //! | [`http`] | checks as JSON, forward-auth, health, metrics |
+//! | [`proxy`] | forwards requests that the rules allow |
 //! | [`metrics`] | counters and histograms, and the page that Prometheus reads |
 //! | [`top`] | the keys that are denied most |
 //! | [`trace`] | spans for a collector |
 //! | [`watch`] | one request, and what is counted, remembered and traced of it |
 //!
-//! No Python runs on the path of a request, and no framework: hyper hands a request to one of two functions, which look at its path.
+//! No Python runs on the path of a request, and no framework: hyper hands a request to one of three functions, which look at its path.
 
 pub mod app;
 pub mod body;
 pub mod grpc;
 pub mod http;
 pub mod metrics;
+pub mod proxy;
 pub mod server;
 pub mod settings;
 pub mod top;

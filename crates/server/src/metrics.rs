@@ -29,6 +29,7 @@ use tidegate_store::store::StoreError;
 
 use self::rules::{Outcome, RuleCounters};
 use self::shard::Shards;
+pub(crate) use self::shard::thread_number;
 use crate::settings::Settings;
 
 /// The type of the page.
@@ -56,11 +57,13 @@ pub enum Protocol {
     ForwardAuth,
     /// As descriptors in JSON.
     Json,
+    /// To be forwarded.
+    Proxy,
 }
 
 impl Protocol {
     /// All of them.
-    pub const ALL: [Self; 4] = [Self::Grpc, Self::Http, Self::ForwardAuth, Self::Json];
+    pub const ALL: [Self; 5] = [Self::Grpc, Self::Http, Self::ForwardAuth, Self::Json, Self::Proxy];
 
     /// The word for metrics and traces.
     pub const fn as_str(self) -> &'static str {
@@ -69,6 +72,7 @@ impl Protocol {
             Self::Http => "http",
             Self::ForwardAuth => "forward_auth",
             Self::Json => "json",
+            Self::Proxy => "proxy",
         }
     }
 }
@@ -89,16 +93,19 @@ pub enum Port {
     Http,
     /// The port of gRPC.
     Grpc,
+    /// The port of the proxy.
+    Proxy,
 }
 
 impl Port {
-    const ALL: [Self; 2] = [Self::Http, Self::Grpc];
+    pub(crate) const ALL: [Self; 3] = [Self::Http, Self::Grpc, Self::Proxy];
 
     /// The word for metrics and messages.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Http => "http",
             Self::Grpc => "grpc",
+            Self::Proxy => "proxy",
         }
     }
 }

@@ -31,6 +31,7 @@ pub use answer::{Grpc, Handler, Http};
 pub use connection::Shortcut;
 pub use error::StartError;
 pub use listen::Address;
+pub(crate) use tls::authorities;
 
 use std::fmt;
 use std::sync::Arc;
@@ -71,6 +72,8 @@ pub struct Addresses {
     pub http: Option<Address>,
     /// The port of gRPC, if there is one.
     pub grpc: Option<Address>,
+    /// The port of the proxy, if there is one.
+    pub proxy: Option<Address>,
 }
 
 /// What all threads of a server share.
@@ -81,6 +84,7 @@ struct Shared {
     protocols: connection::Protocols,
     http_certificates: Option<Certificates>,
     grpc_certificates: Option<Certificates>,
+    proxy_certificates: Option<Certificates>,
 }
 
 /// What a server is doing.
@@ -110,9 +114,11 @@ impl Server {
         let settings = &app.settings;
         let mut listeners = Vec::new();
         let mut addresses = Addresses::default();
-        for (port, listener, address) in
-            [(Port::Http, &settings.http, &mut addresses.http), (Port::Grpc, &settings.grpc, &mut addresses.grpc)]
-        {
+        for (port, listener, address) in [
+            (Port::Http, settings.http.as_ref(), &mut addresses.http),
+            (Port::Grpc, settings.grpc.as_ref(), &mut addresses.grpc),
+            (Port::Proxy, settings.proxy.as_ref().map(|proxy| &proxy.listener), &mut addresses.proxy),
+        ] {
             let Some(listener) = listener else { continue };
             let bound = listen::bind(port, &listener.listen, settings.reuse_port)?;
             *address = bound.first().map(Listener::address).transpose().map_err(StartError::System)?;
@@ -214,14 +220,18 @@ impl fmt::Debug for Server {
 
 impl Shared {
     fn new(app: Arc<App>) -> Result<Self, StartError> {
-        let load = |port, listener: &Option<crate::settings::Listener>| match listener.as_ref().and_then(|at| at.tls.as_ref()) {
+        let load = |port, listener: Option<&crate::settings::Listener>| match listener.and_then(|at| at.tls.as_ref()) {
             Some(files) => Certificates::load(port, files).map(Some),
             None => Ok(None),
         };
-        let Settings { http, grpc, limits, workers, .. } = &app.settings;
+        if let Some(proxy) = &app.proxy {
+            proxy.check_tls().map_err(StartError::Tls)?;
+        }
+        let Settings { http, grpc, proxy, limits, workers, .. } = &app.settings;
         Ok(Self {
-            http_certificates: load(Port::Http, http)?,
-            grpc_certificates: load(Port::Grpc, grpc)?,
+            http_certificates: load(Port::Http, http.as_ref())?,
+            grpc_certificates: load(Port::Grpc, grpc.as_ref())?,
+            proxy_certificates: load(Port::Proxy, proxy.as_ref().map(|proxy| &proxy.listener))?,
             crowd: Crowd::new((*workers).max(1), limits.connections),
             phase: watch::Sender::new(Phase::Serving),
             protocols: connection::Protocols::new(limits),
@@ -242,11 +252,12 @@ impl Shared {
         match port {
             Port::Http => self.http_certificates.as_ref(),
             Port::Grpc => self.grpc_certificates.as_ref(),
+            Port::Proxy => self.proxy_certificates.as_ref(),
         }
     }
 
     fn certificates(&self) -> impl Iterator<Item = &Certificates> {
-        self.http_certificates.iter().chain(&self.grpc_certificates)
+        self.http_certificates.iter().chain(&self.grpc_certificates).chain(&self.proxy_certificates)
     }
 
     fn reload_certificates(&self, reload: fn(&Certificates) -> Option<Result<(), String>>) -> Result<(), String> {

@@ -10,6 +10,8 @@ use serde::{Deserialize, Deserializer};
 use tidegate_core::rules::address::Network;
 use tidegate_engine::headers::{self, Profile};
 
+pub use crate::proxy::ProxySettings;
+
 /// Everything.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -39,6 +41,9 @@ pub struct Settings {
     pub top_keys: ShownKeys,
     /// Where traces go, such as `http://127.0.0.1:4318`; `None` is nowhere.
     pub otlp: Option<Otlp>,
+    /// What is forwarded, and where; `None` is nothing.
+    #[serde(default)]
+    pub proxy: Option<ProxySettings>,
 }
 
 /// A port.
@@ -210,7 +215,7 @@ impl std::fmt::Debug for Secret {
     }
 }
 
-fn networks<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Network>, D::Error> {
+pub(crate) fn networks<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Network>, D::Error> {
     let read =
         |text: String| Network::parse(&text).ok_or_else(|| serde::de::Error::custom(format_args!("{text:?} is no network")));
     Vec::<String>::deserialize(deserializer)?.into_iter().map(read).collect()
@@ -222,6 +227,6 @@ fn collector<'de, D: Deserializer<'de>>(deserializer: D) -> Result<::http::Uri, 
     uri.ok_or_else(|| serde::de::Error::custom(format_args!("{text:?} is no address of a collector; it begins with http://")))
 }
 
-fn seconds<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
+pub(crate) fn seconds<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
     Duration::try_from_secs_f64(f64::deserialize(deserializer)?).map_err(serde::de::Error::custom)
 }

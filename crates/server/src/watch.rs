@@ -44,7 +44,12 @@ impl Watch {
 
     /// Takes in a decision by rules. `facts` are those that were asked about.
     pub fn decided(&mut self, app: &App, facts: &impl Facts, decision: &Decision) {
-        self.has_decided = true;
+        // How long a server takes to answer what was allowed is another matter.
+        if self.protocol == Protocol::Proxy {
+            self.observe(app);
+        } else {
+            self.has_decided = true;
+        }
         app.metrics.count(&app.engine, self.protocol, decision);
         // Who is denied because nobody can count has done nothing.
         if !decision.is_allowed() && decision.origin() == Origin::Check && !app.engine.is_by_policy(decision) {
@@ -72,10 +77,14 @@ impl Watch {
     pub fn answered(self, app: &App, code: AnswerCode) {
         app.metrics.count_answer(self.protocol, code);
         if self.has_decided {
-            app.metrics.observe(self.protocol, Duration::from_nanos(monotonic_ns().saturating_sub(self.begun_ns)));
+            self.observe(app);
         }
         if let (Some(tracer), Some(span)) = (&app.tracer, self.span) {
             tracer.end(span, code);
         }
+    }
+
+    fn observe(&self, app: &App) {
+        app.metrics.observe(self.protocol, Duration::from_nanos(monotonic_ns().saturating_sub(self.begun_ns)));
     }
 }

@@ -9,20 +9,25 @@ from typing import TYPE_CHECKING, Any
 from tidegate.service.table import GROUPS, TABLE
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from tidegate.service.table import Setting
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
 
-def json_schema() -> dict[str, Any]:
+def json_schema(table: Mapping[str, Setting] = TABLE) -> dict[str, Any]:
     """
     What an editor may accept in a file of settings.
+
+    Args:
+        table: The settings that there are.
 
     Returns:
         A JSON Schema of draft 2020-12.
     """
     schema: dict[str, Any] = {"$schema": DIALECT, "title": "Tidegate settings", "description": "How the service is set up.", **_object()}
-    for setting in TABLE.values():
+    for setting in table.values():
         place = schema
         *sections, name = setting.key.split(".")
         for section in sections:
@@ -32,14 +37,17 @@ def json_schema() -> dict[str, Any]:
     return schema
 
 
-def markdown() -> str:
+def markdown(groups: Mapping[str, tuple[Setting, ...]] = GROUPS) -> str:
     """
     The table of the reference.
+
+    Args:
+        groups: The settings by their headings.
 
     Returns:
         A heading and a table for each group.
     """
-    return "\n\n".join(_group(title, group) for title, group in GROUPS.items()) + "\n"
+    return "\n\n".join(_group(title, group) for title, group in groups.items()) + "\n"
 
 
 def _object() -> dict[str, Any]:

@@ -10,11 +10,15 @@ import re
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from tidegate.errors import QuotaError
 from tidegate.quota import duration_ns
 from tidegate.rules.names import meant
+
+if TYPE_CHECKING:
+    from tidegate.rules.document import Document
+    from tidegate.rules.node import Node
 
 Number = TypeVar("Number", int, float)
 
@@ -53,6 +57,8 @@ class Kind(ABC):
     """Words that a file may have without quotes although YAML readers disagree on them, such as `off`."""
     is_text: ClassVar[bool] = True
     """Whether a number in a file needs quotes to be one of these."""
+    is_structured: ClassVar[bool] = False
+    """Whether a file may have more than one value there: then `read_node` reads it."""
 
     @abstractmethod
     def read(self, text: str) -> Any:  # noqa: ANN401  # each kind has a type of its own
@@ -77,6 +83,19 @@ class Kind(ABC):
         Returns:
             A JSON Schema.
         """
+
+    def read_node(self, document: Document, node: Node) -> Any | None:  # noqa: ANN401  # as above
+        """
+        Reads what stands in a file, if it is structured.
+
+        Args:
+            document: Where problems are noted.
+            node: What stands there.
+
+        Returns:
+            The value, or `None` if there is none that is beyond doubt.
+        """
+        raise NotImplementedError
 
     def show(self, value: Any) -> str:  # noqa: ANN401  # as above
         """
@@ -139,6 +158,21 @@ class Address(Text):
             hint = "write http:// and a host, such as http://127.0.0.1:4318; a collector there can speak TLS to others"
             raise Wrong("bad-url", "this is no address of a server", hint)
         return text
+
+
+@dataclass(frozen=True, slots=True)
+class FieldName(Text):
+    """
+    The name of a header field, in lower case.
+    """
+
+    metavar = "NAME"
+
+    def read(self, text: str) -> str:
+        """See `Kind`."""
+        if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_-]{0,99}", text):
+            raise Wrong("bad-header", f"`{text:.80}` is no name of a header", "write letters, digits and hyphens, such as x-cost")
+        return text.lower()
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,10 +26,23 @@ def to_json(settings: Settings) -> str:
     Returns:
         The document.
     """
+    return json.dumps(to_document(settings))
+
+
+def to_document(settings: Settings) -> dict[str, Any]:
+    """
+    Makes the document. It may hold the token: it is for the server, not for logs.
+
+    Args:
+        settings: The settings.
+
+    Returns:
+        The document.
+    """
     endpoint = settings["otlp.endpoint"]
-    document = {
-        "http": _listener(settings, "http"),
-        "grpc": _listener(settings, "grpc"),
+    return {
+        "http": listener(settings, "http"),
+        "grpc": listener(settings, "grpc"),
         "workers": settings["workers"] or cores(),
         "reuse_port": settings["reuse_port"],
         "limits": _section(settings, "limits"),
@@ -41,7 +54,6 @@ def to_json(settings: Settings) -> str:
         "top_keys": settings["top.keys"],
         "otlp": None if endpoint is None else {"endpoint": endpoint, "share": settings["otlp.share"]},
     }
-    return json.dumps(document)
 
 
 def cores() -> int:
@@ -66,7 +78,17 @@ def _section(settings: Settings, name: str) -> dict[str, Any]:
     return {key.removeprefix(start): value for key, value in settings.values.items() if key.startswith(start)}
 
 
-def _listener(settings: Settings, port: str) -> dict[str, Any] | None:
+def listener(settings: Settings, port: str) -> dict[str, Any] | None:
+    """
+    The part about a port.
+
+    Args:
+        settings: The settings.
+        port: Its name.
+
+    Returns:
+        Where it listens and how; `None` if it is off.
+    """
     place = settings[f"{port}.listen"]
     if place is None:
         return None

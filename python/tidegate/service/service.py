@@ -36,9 +36,18 @@ class Service:
         self.limiter = RuleLimiter(
             settings["rules"], watch=settings["watch"], merge_domains=settings["merge_domains"], **settings.store_options
         )
-        self._server = Server(self.limiter, native.to_json(settings))
+        self._server = Server(self.limiter, self.document())
         if self.limiter.watcher is not None:
             self.limiter.watcher.listen(self._note)
+
+    def document(self) -> str:
+        """
+        The settings as Rust takes them. They may hold the token: they are for the server, not for logs.
+
+        Returns:
+            One JSON document.
+        """
+        return native.to_json(self.settings)
 
     @property
     def addresses(self) -> dict[str, str]:

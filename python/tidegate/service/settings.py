@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import os
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,8 +22,11 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from tidegate.service.places import Place
+    from tidegate.service.table import Setting
 
-PORTS = ("http", "grpc")
+PORTS = ("http", "grpc", "proxy")
+"""The names of all ports; the service has the first two."""
+
 TOKEN_LENGTH_MIN = 16
 _TOKEN = re.compile(r"[\x21-\x7e]{1,4096}")
 _SECRET_BYTES_MAX = 65_536
@@ -38,11 +41,13 @@ class Settings:
         values: The values by their keys.
         origins: Who gave them: a place in a file, a flag, a variable; those that nobody gave are missing.
         warnings: What is possible, and perhaps not meant.
+        table: The settings that there are.
     """
 
     values: Mapping[str, Any]
     origins: Mapping[str, str]
     warnings: tuple[str, ...] = ()
+    table: Mapping[str, Setting] = field(default_factory=lambda: TABLE)
 
     def __getitem__(self, key: str) -> Any:  # noqa: ANN401  # each setting has a type of its own
         return self.values[key]
@@ -58,7 +63,12 @@ class Settings:
         Returns:
             Each setting with its value, and who gave it. Secrets are not shown.
         """
-        return [f"{key}: {_shown(key, value)}  # {self.origins.get(key, 'default')}" for key, value in self.values.items()]
+        return [f"{key}: {_shown(self.table[key], value)}  # {self.origins.get(key, 'default')}" for key, value in self.values.items()]
+
+    @property
+    def ports(self) -> tuple[str, ...]:
+        """The names of the ports that can be on or off."""
+        return _ports(self.table)
 
     @property
     def store_options(self) -> StoreOptions:
@@ -81,6 +91,8 @@ def load(
     *,
     environment: Mapping[str, str] | None = None,
     flags: Mapping[str, str | bool | None] | None = None,
+    table: Mapping[str, Setting] = TABLE,
+    checking: type[Checking] | None = None,
 ) -> Settings:
     """
     Reads settings: flags win over variables, variables over the file, the file over defaults.
@@ -89,6 +101,8 @@ def load(
         config: The file; `None` for none.
         environment: The variables; by default those of the process.
         flags: Texts by the keys of settings.
+        table: The settings that there are.
+        checking: What is looked at when all of them are known.
 
     Returns:
         The settings.
@@ -96,26 +110,29 @@ def load(
     Raises:
         SettingsError: Something is wrong; it lists all problems.
     """
-    reading = Reading()
+    reading = Reading(table)
     if config is not None:
         reading.read_file(Path(config))
     reading.read_environment(os.environ if environment is None else environment)
     reading.read_flags(flags or {})
-    values = {key: reading.given[key].value if key in reading.given else setting.default for key, setting in TABLE.items()}
+    values = {key: reading.given[key].value if key in reading.given else setting.default for key, setting in table.items()}
     origins = {key: given.where for key, given in reading.given.items()}
-    checking = _Checking(values, origins, reading)
-    checking.check()
+    found = (checking or Checking)(values, origins, reading)
+    found.check()
     if reading.problems:
         raise SettingsError(reading.problems)
-    return Settings(values, origins, (*reading.warnings, *checking.warnings()))
+    return Settings(values, origins, (*reading.warnings, *found.warnings()), table)
 
 
-def _shown(key: str, value: Any) -> str:  # noqa: ANN401  # as above
-    setting = TABLE[key]
+def _ports(table: Mapping[str, Setting]) -> tuple[str, ...]:
+    return tuple(port for port in PORTS if f"{port}.listen" in table)
+
+
+def _shown(setting: Setting, value: Any) -> str:  # noqa: ANN401  # as above
     if value is None and not isinstance(setting.kind, Listen):
         return ""
     # The address of a store may hold a password.
-    return "***" if setting.is_secret else without_password(value) if key == "store" else setting.kind.show(value)
+    return "***" if setting.is_secret else without_password(value) if setting.key == "store" else setting.kind.show(value)
 
 
 def without_password(address: str) -> str:
@@ -132,7 +149,7 @@ def without_password(address: str) -> str:
     return f"{scheme}{separator}{rest.partition('?')[0].rpartition('@')[2]}"
 
 
-class _Checking:
+class Checking:
     """
     What can be said only when all settings are known.
 
@@ -147,11 +164,16 @@ class _Checking:
         self.origins = origins
         self.problems = reading.problems
         self.is_whole = reading.is_whole
+        self.table = reading.table
+        self.ports = _ports(reading.table)
 
     def check(self) -> None:
-        if self.values["rules"] is None and self.is_whole and not self._is_said("rules"):
+        """
+        Looks for problems, and notes them.
+        """
+        if self.values["rules"] is None and self.is_whole and not self.is_said("rules"):
             hint = "name a file or a directory: --rules rules.yaml, TIDEGATE_RULES, or `rules:` in the file of settings"
-            self._add("rules", "missing-key", "there are no rules", hint)
+            self.add("rules", "missing-key", "there are no rules", hint)
         self._check_ports()
         self._check_store()
         for key in ("secret", "http.token"):
@@ -159,11 +181,17 @@ class _Checking:
         token = self.values["http.token"]
         if token is not None and not _TOKEN.fullmatch(token):
             origin = "http.token" if "http.token" in self.origins else "http.token_file"
-            self._add(origin, "bad-token", "the token cannot stand in a header", "use letters, digits and punctuation, without spaces")
+            self.add(origin, "bad-token", "the token cannot stand in a header", "use letters, digits and punctuation, without spaces")
 
     def warnings(self) -> list[str]:
+        """
+        What is possible, and perhaps not meant.
+
+        Returns:
+            Sentences for people.
+        """
         found = []
-        for port in PORTS:
+        for port in self.ports:
             place: Place | None = self.values[f"{port}.listen"]
             if place is None or place.is_private:
                 continue
@@ -179,19 +207,25 @@ class _Checking:
         return found
 
     def _check_ports(self) -> None:
-        places = [self.values[f"{port}.listen"] for port in PORTS]
-        if places == [None, None]:
-            self._add("http.listen", "nothing-listens", "both ports are off", "let one of http.listen and grpc.listen be on")
-        elif places[0] is not None and places[0] == places[1] and (places[0].port or places[0].path):
-            self._add("grpc.listen", "same-address", "both ports listen on the same address", "give each a port of its own")
-        for port in PORTS:
+        taken: dict[Place, str] = {}
+        for port in self.ports:
+            place: Place | None = self.values[f"{port}.listen"]
+            if place is not None and place in taken and (place.port or place.path):
+                what = f"it listens on the same address as {taken[place]}.listen"
+                self.add(f"{port}.listen", "same-address", what, "give each a port of its own")
+            elif place is not None:
+                taken[place] = port
+        if not taken:
+            all_of_them = " and ".join(f"{port}.listen" for port in self.ports)
+            self.add("http.listen", "nothing-listens", "all ports are off", f"let one of {all_of_them} be on")
+        for port in self.ports:
             cert, key, client_ca = (self.values[f"{port}.tls.{name}"] for name in ("cert", "key", "client_ca"))
-            if (cert is None) != (key is None) and not self._is_said(f"{port}.tls.cert", f"{port}.tls.key"):
+            if (cert is None) != (key is None) and not self.is_said(f"{port}.tls.cert", f"{port}.tls.key"):
                 given, missing = ("cert", "key") if key is None else ("key", "cert")
-                self._add(f"{port}.tls.{given}", "missing-key", f"it needs {port}.tls.{missing} too", "give both, or none")
+                self.add(f"{port}.tls.{given}", "missing-key", f"it needs {port}.tls.{missing} too", "give both, or none")
             if client_ca is not None and cert is None:
                 hint = f"add {port}.tls.cert and {port}.tls.key"
-                self._add(f"{port}.tls.client_ca", "missing-key", "clients show certificates only where TLS is on", hint)
+                self.add(f"{port}.tls.client_ca", "missing-key", "clients show certificates only where TLS is on", hint)
             for name, path in (("cert", cert), ("key", key), ("client_ca", client_ca)):
                 if path is not None:
                     self._read(f"{port}.tls.{name}", path)
@@ -201,22 +235,22 @@ class _Checking:
         try:
             engine_options(store=store)
         except (ConfigError, UsageError) as error:
-            self._add("store", "bad-store", *str(error).split(": ", 1))
+            self.add("store", "bad-store", *str(error).split(": ", 1))
             return
         if store != "memory://" and (wrong := check_store(store)) is not None:
             message, _, hint = wrong.partition("; ")
-            self._add("store", "bad-store", message, hint or "see the addresses in docs/guides/sharing-limits.md")
+            self.add("store", "bad-store", message, hint or "see the addresses in docs/guides/sharing-limits.md")
 
     def _check_secret(self, key: str) -> None:
         path = self.values[f"{key}_file"]
         if path is None:
             return
         if self.values[key] is not None:
-            self._add(f"{key}_file", "given-twice", f"{key} is given too, by {self.origins[key]}", "keep one of them")
+            self.add(f"{key}_file", "given-twice", f"{key} is given too, by {self.origins[key]}", "keep one of them")
             return
         text = self._read(f"{key}_file", path)
         if text is not None and not text.strip():
-            self._add(f"{key}_file", "empty-text", "the file is empty", "write the secret into it")
+            self.add(f"{key}_file", "empty-text", "the file is empty", "write the secret into it")
         elif text is not None:
             self.values[key] = text.strip()
 
@@ -225,18 +259,36 @@ class _Checking:
             with path.open(encoding="utf-8") as file:
                 return file.read(_SECRET_BYTES_MAX)
         except FileNotFoundError:
-            self._add(key, "file-missing", f"there is no file {path}", "look at the spelling, and from where the path begins")
+            self.add(key, "file-missing", f"there is no file {path}", "look at the spelling, and from where the path begins")
         except OSError as error:
-            self._add(key, "file-unreadable", f"{path} cannot be read: {error.strerror}", "name a file that Tidegate may read")
+            self.add(key, "file-unreadable", f"{path} cannot be read: {error.strerror}", "name a file that Tidegate may read")
         except ValueError:
-            self._add(key, "file-unreadable", f"{path} is no text", "name the right file")
+            self.add(key, "file-unreadable", f"{path} is no text", "name the right file")
         return None
 
-    def _is_said(self, *keys: str) -> bool:
+    def is_said(self, *keys: str) -> bool:
+        """
+        Whether somebody tried to give one of these settings.
+
+        Args:
+            keys: Their keys.
+
+        Returns:
+            Whether something was wrong with them already.
+        """
         # A value that cannot be used has been complained about; that it is missing then is no second problem.
-        names = {name for key in keys for name in (TABLE[key].flag, TABLE[key].variable)}
+        names = {name for key in keys for name in (self.table[key].flag, self.table[key].variable)}
         paths = tuple(f"{key}: " for key in keys)
         return any(problem.where in names or problem.message.startswith(paths) for problem in self.problems)
 
-    def _add(self, key: str, code: str, message: str, hint: str | None = None) -> None:
+    def add(self, key: str, code: str, message: str, hint: str | None = None) -> None:
+        """
+        Notes a problem.
+
+        Args:
+            key: The setting.
+            code: A stable name for this kind of mistake.
+            message: What is wrong.
+            hint: What to do about it.
+        """
         self.problems.append(SettingProblem(self.origins.get(key, key), code, message, hint))

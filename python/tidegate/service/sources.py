@@ -48,9 +48,13 @@ class Reading:
     Everything that was read, and what was wrong with it.
 
     `is_whole` says whether the file could be made sense of: if not, nobody knows what it says.
+
+    Args:
+        table: The settings that there are.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, table: Mapping[str, Setting] = TABLE) -> None:
+        self.table = table
         self.is_whole = True
         self.given: dict[str, Given] = {}
         self.problems: list[SettingProblem] = []
@@ -83,10 +87,10 @@ class Reading:
         Args:
             environment: All variables.
         """
-        for setting in TABLE.values():
+        for setting in self.table.values():
             if text := environment.get(setting.variable):
                 self._take(setting, text, setting.variable)
-        known = [setting.variable for setting in TABLE.values()]
+        known = [setting.variable for setting in self.table.values()]
         for name in environment:
             # Others may use the prefix too; only what looks like a slip is told.
             if name.startswith(PREFIX) and name not in known and (alike := difflib.get_close_matches(name, known, n=1, cutoff=_ALIKE)):
@@ -101,7 +105,7 @@ class Reading:
         """
         for key, said in flags.items():
             if said is not None:
-                setting = TABLE[key]
+                setting = self.table[key]
                 self._take(setting, setting.kind.show(said) if isinstance(said, bool) else said, setting.flag)
 
     def _take(self, setting: Setting, text: str, where: str) -> None:
@@ -113,19 +117,25 @@ class Reading:
     def _branch(self, document: Document, node: Node, path: str) -> None:
         if not isinstance(node, Branch):
             what = f"`{path}`" if path else "a file of settings"
-            document.add("wrong-type", node, f"{what} is a mapping, and this is {kind_of(node)}", f"write keys: {', '.join(_keys(path))}")
+            document.add(
+                "wrong-type", node, f"{what} is a mapping, and this is {kind_of(node)}", f"write keys: {', '.join(self._keys(path))}"
+            )
             return
         for name, (key, value) in node.entries.items():
             inner = f"{path}.{name}" if path else name
-            if inner in TABLE:
-                self._leaf(document, TABLE[inner], value)
-            elif name in _keys(path):
+            if inner in self.table:
+                self._leaf(document, self.table[inner], value)
+            elif name in self._keys(path):
                 self._branch(document, value, inner)
             else:
-                document.add("unknown-key", key, f"there is no setting `{inner:.80}`", meant(name, _keys(path)))
+                document.add("unknown-key", key, f"there is no setting `{inner:.80}`", meant(name, self._keys(path)))
 
     def _leaf(self, document: Document, setting: Setting, node: Node) -> None:
-        text = _written(document, setting, node)
+        if setting.kind.is_structured:
+            if (read := setting.kind.read_node(document, node)) is not None:
+                self.given[setting.key] = Given(read, _place(document, node))
+            return
+        text = written(document, setting, node)
         if text is None:
             return
         try:
@@ -135,7 +145,11 @@ class Reading:
             return
         if isinstance(setting.kind, File):
             value = document.path.parent / value
-        self.given[setting.key] = Given(value, f"{document.name}:{node.start.line + 1}:{node.start.column + 1}")
+        self.given[setting.key] = Given(value, _place(document, node))
+
+    def _keys(self, path: str) -> list[str]:
+        start = f"{path}." if path else ""
+        return list(dict.fromkeys(key[len(start) :].partition(".")[0] for key in self.table if key.startswith(start)))
 
 
 def _said(setting: Setting, wrong: Wrong) -> str:
@@ -143,7 +157,22 @@ def _said(setting: Setting, wrong: Wrong) -> str:
     return "this cannot be used" if setting.is_secret else wrong.message
 
 
-def _written(document: Document, setting: Setting, node: Node) -> str | None:
+def _place(document: Document, node: Node) -> str:
+    return f"{document.name}:{node.start.line + 1}:{node.start.column + 1}"
+
+
+def written(document: Document, setting: Setting, node: Node) -> str | None:
+    """
+    The text of a setting in a file.
+
+    Args:
+        document: Where problems are noted.
+        setting: The setting.
+        node: What stands there.
+
+    Returns:
+        What its kind reads, or `None` if that is not beyond doubt.
+    """
     kind = setting.kind
     if isinstance(node, Sequence) and isinstance(kind, Networks):
         texts = [read_text(document, item) for item in node.items]
@@ -154,11 +183,6 @@ def _written(document: Document, setting: Setting, node: Node) -> str | None:
         document.add("number-for-text", node, "a text is expected, and this is a number", "put quotes around it")
         return None
     return read_text(document, node)
-
-
-def _keys(path: str) -> list[str]:
-    start = f"{path}." if path else ""
-    return list(dict.fromkeys(key[len(start) :].partition(".")[0] for key in TABLE if key.startswith(start)))
 
 
 def _is_empty(text: str) -> bool:

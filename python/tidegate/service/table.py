@@ -33,6 +33,7 @@ class Setting:
         default: Its value if nobody gives one; `None` is nothing.
         about: What it means, in a sentence or two.
         is_secret: Whether it must never be shown.
+        option: The option of the command, if it is not made from the key.
     """
 
     key: str
@@ -40,11 +41,12 @@ class Setting:
     default: Any
     about: str
     is_secret: bool = False
+    option: str | None = None
 
     @property
     def flag(self) -> str:
         """The option of the command, such as `--http-tls-cert`."""
-        return "--" + self.key.replace(".", "-").replace("_", "-")
+        return self.option or "--" + self.key.replace(".", "-").replace("_", "-")
 
     @property
     def parameter(self) -> str:
@@ -62,7 +64,16 @@ class Setting:
         return "" if self.default is None else self.kind.show(self.default)
 
 
-def _tls(port: str) -> tuple[Setting, ...]:
+def tls(port: str) -> tuple[Setting, ...]:
+    """
+    The settings of TLS on a port.
+
+    Args:
+        port: The name of the port.
+
+    Returns:
+        The settings.
+    """
     return (
         Setting(f"{port}.tls.cert", File(), None, "The chain of certificates in PEM. Read again when it changes."),
         Setting(f"{port}.tls.key", File(), None, "Its private key in PEM, not encrypted."),
@@ -96,7 +107,7 @@ GROUPS: Final[dict[str, tuple[Setting, ...]]] = {
         Setting(
             "http.listen", Listen(), Place("127.0.0.1", 8080), "Where it listens: host and port, `unix:/path`, or `off`. Port 0 is any."
         ),
-        *_tls("http"),
+        *tls("http"),
         Setting(
             "http.token",
             Text(),
@@ -110,7 +121,7 @@ GROUPS: Final[dict[str, tuple[Setting, ...]]] = {
         Setting(
             "grpc.listen", Listen(), Place("127.0.0.1", 8081), "Where it listens: host and port, `unix:/path`, or `off`. Port 0 is any."
         ),
-        *_tls("grpc"),
+        *tls("grpc"),
         Setting("grpc.reflection", Flag(), True, "Whether clients may ask which services there are."),
     ),
     "Threads": (

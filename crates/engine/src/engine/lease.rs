@@ -71,7 +71,7 @@ impl Engine {
 }
 
 /// The charges under which the slots of a decision are held now.
-fn held<'a>(plan: &'a Plan, decision: &Decision) -> Charges<'a> {
+pub(super) fn held<'a>(plan: &'a Plan, decision: &Decision) -> Charges<'a> {
     let Some(lease) = decision.lease else { return Charges::new() };
     match &decision.asked {
         Asked::Key(key) => lease_charges(plan.quotas(), *key, Place::of(*key), lease),

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use http::header::CACHE_CONTROL;
 use http::request::Parts;
-use http::{HeaderName, HeaderValue, Response, StatusCode};
+use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode};
 use tidegate_engine::decision::{Decision, Origin};
 use tidegate_engine::engine::CheckOptions;
 use tidegate_engine::headers::{Field, fields_in};
@@ -94,13 +94,18 @@ fn respond(app: &App, decision: &Decision, deny_status: StatusCode) -> Response<
     };
     let headers = response.headers_mut();
     headers.insert(DECISION, Word::of(app, decision).value());
+    tell(headers, app, decision);
+    response
+}
+
+/// Adds the fields that tell a client about its quotas.
+pub(crate) fn tell(headers: &mut HeaderMap, app: &App, decision: &Decision) {
     for (field, value) in fields_in(decision, app.settings.headers.profile(), app.engine.now_ns()) {
         // Names of rules are checked when they are loaded, so this is always a value.
         if let Ok(value) = HeaderValue::try_from(value) {
             headers.insert(name(field), value);
         }
     }
-    response
 }
 
 fn name(field: Field) -> HeaderName {
@@ -115,7 +120,7 @@ fn name(field: Field) -> HeaderName {
 }
 
 /// A denial, with the problem types that the draft on `RateLimit` asks to register.
-fn denial(app: &App, decision: &Decision, status: StatusCode) -> Response<Body> {
+pub(crate) fn denial(app: &App, decision: &Decision, status: StatusCode) -> Response<Body> {
     // Who is denied because nobody could count is not the one who asked too often. The status is the same all the same: gateways take one of 5xx for
     // a failure of ours, and some then let the request pass that a rule denies.
     let (kind, title) = if app.engine.is_by_policy(decision) {

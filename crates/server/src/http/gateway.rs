@@ -115,7 +115,7 @@ fn behind_prefix(head: &Parts) -> Cow<'_, str> {
 }
 
 /// All values of a header, as if they had come in one.
-fn all<'a>(headers: &'a HeaderMap, name: &str) -> Option<Cow<'a, str>> {
+pub(crate) fn all<'a>(headers: &'a HeaderMap, name: &str) -> Option<Cow<'a, str>> {
     let mut values = headers.get_all(name).iter().map(text);
     let first = values.next()?;
     Some(values.fold(first, |joined, value| Cow::Owned([&*joined, ", ", &*value].concat())))

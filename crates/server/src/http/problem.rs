@@ -17,7 +17,7 @@ const PROBLEM_JSON: HeaderValue = HeaderValue::from_static("application/problem+
 
 /// What is wrong with a request.
 #[derive(Debug, Clone)]
-pub(super) struct Problem {
+pub(crate) struct Problem {
     pub(super) status: StatusCode,
     pub(super) detail: Cow<'static, str>,
     /// Where in the body, if it is about the body: line and column, from 1.
@@ -34,11 +34,11 @@ enum Hint {
 }
 
 impl Problem {
-    pub(super) fn new(status: StatusCode, detail: impl Into<Cow<'static, str>>) -> Self {
+    pub(crate) fn new(status: StatusCode, detail: impl Into<Cow<'static, str>>) -> Self {
         Self { status, detail: detail.into(), place: None, hint: None }
     }
 
-    pub(super) fn bad_request(detail: impl Into<Cow<'static, str>>) -> Self {
+    pub(crate) fn bad_request(detail: impl Into<Cow<'static, str>>) -> Self {
         Self::new(StatusCode::BAD_REQUEST, detail)
     }
 
@@ -84,7 +84,7 @@ impl Problem {
         }
     }
 
-    pub(super) fn into_response(self) -> Response<Body> {
+    pub(crate) fn into_response(self) -> Response<Body> {
         let mut writer = Writer::with_capacity(256);
         writer.open('{');
         self.write(&mut writer);

@@ -112,7 +112,7 @@ impl<'de, V: Deserialize<'de>> Visitor<'de> for MapVisitor<V> {
 }
 
 /// Calls `act` with the parameters of a query, decoded as forms are.
-pub(super) fn each_parameter<'a>(query: &'a str, mut act: impl FnMut(Cow<'a, str>, Cow<'a, str>)) {
+pub(crate) fn each_parameter<'a>(query: &'a str, mut act: impl FnMut(Cow<'a, str>, Cow<'a, str>)) {
     for pair in query.split('&').filter(|pair| !pair.is_empty()).take(FACTS_MAX) {
         let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
         act(decoded(name), decoded(value));

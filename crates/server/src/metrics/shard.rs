@@ -32,7 +32,7 @@ pub(super) fn shards_of(workers: usize) -> usize {
 }
 
 /// The number of this thread: threads that count are numbered as they come.
-pub(super) fn thread_number() -> usize {
+pub(crate) fn thread_number() -> usize {
     static NEXT: AtomicUsize = AtomicUsize::new(0);
     NUMBER.with(|number| {
         number.get().unwrap_or_else(|| {

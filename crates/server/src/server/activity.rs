@@ -2,7 +2,6 @@
 //!
 //! All of it happens on one thread; it is atomic because the tasks of HTTP/2 could be anywhere, and an uncontended atomic costs next to nothing.
 
-use std::convert::Infallible;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -10,9 +9,11 @@ use std::task::{Context, Poll};
 
 use bytes::Bytes;
 use http_body::{Frame, SizeHint};
+use parking_lot::Mutex;
 
 use crate::app::App;
-use crate::body::Body;
+use crate::body::{Body, BrokenOff};
+use crate::proxy::Tunnel;
 
 /// What a connection is doing.
 #[derive(Debug)]
@@ -25,10 +26,17 @@ pub(super) struct Activity {
     running: AtomicU32,
     /// Answers without an end in sight: who waits for news is not idle.
     streaming: AtomicU32,
+    /// Requests that have timeouts of their own: how long they take says nothing about the client.
+    forwarding: AtomicU32,
     /// Whether bytes came that belong to no request yet.
     has_bytes: AtomicBool,
     /// Whether the next answer over HTTP/1 is the last one.
     is_last: AtomicBool,
+    /// Whether there are bytes that the client does not take, and how often it took some; that wraps around.
+    is_blocked: AtomicBool,
+    takes: AtomicU32,
+    /// Where the bytes of a connection of HTTP/1 go once it is no longer one of HTTP.
+    tunnel: Mutex<Option<Tunnel>>,
 }
 
 /// A request under way.
@@ -36,6 +44,7 @@ pub(super) struct Activity {
 pub(super) struct Running {
     activity: Arc<Activity>,
     is_streaming: bool,
+    is_forwarding: bool,
 }
 
 /// The body of an answer; its end is the end of the request.
@@ -52,14 +61,31 @@ impl Activity {
             steps: AtomicU32::new(0),
             running: AtomicU32::new(0),
             streaming: AtomicU32::new(0),
+            forwarding: AtomicU32::new(0),
             has_bytes: AtomicBool::new(false),
             is_last: AtomicBool::new(false),
+            is_blocked: AtomicBool::new(false),
+            takes: AtomicU32::new(0),
+            tunnel: Mutex::new(None),
         })
     }
 
     /// Notes that bytes came.
     pub(super) fn note_bytes(&self) {
         self.has_bytes.store(true, Ordering::Relaxed);
+    }
+
+    /// Notes whether the client took bytes, or would not.
+    pub(super) fn note_write(&self, is_taken: bool) {
+        self.is_blocked.store(!is_taken, Ordering::Relaxed);
+        if is_taken {
+            self.takes.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// While there are bytes that the client does not take: a number that changes when it does.
+    pub(super) fn blocked_at(&self) -> Option<u32> {
+        self.is_blocked.load(Ordering::Relaxed).then(|| self.takes.load(Ordering::Relaxed))
     }
 
     /// Whether the head of a request came in part.
@@ -82,6 +108,21 @@ impl Activity {
         self.streaming.load(Ordering::Relaxed) > 0
     }
 
+    /// Whether a request is under way that has timeouts of its own.
+    pub(super) fn is_forwarding(&self) -> bool {
+        self.forwarding.load(Ordering::Relaxed) > 0
+    }
+
+    /// Notes where the bytes go once the answer under way is sent.
+    pub(super) fn leads_to(&self, tunnel: Tunnel) {
+        *self.tunnel.lock() = Some(tunnel);
+    }
+
+    /// Where the bytes go now.
+    pub(super) fn take_tunnel(&self) -> Option<Tunnel> {
+        self.tunnel.lock().take()
+    }
+
     /// Lets the next answer over HTTP/1 be the last one.
     pub(super) fn end_soon(&self) {
         self.is_last.store(true, Ordering::Relaxed);
@@ -101,10 +142,13 @@ impl Activity {
 
 impl Running {
     /// Notes that a request began.
-    pub(super) fn new(activity: &Arc<Activity>) -> Self {
+    pub(super) fn new(activity: &Arc<Activity>, is_forwarding: bool) -> Self {
         activity.running.fetch_add(1, Ordering::Relaxed);
+        if is_forwarding {
+            activity.forwarding.fetch_add(1, Ordering::Relaxed);
+        }
         activity.step();
-        Self { activity: Arc::clone(activity), is_streaming: false }
+        Self { activity: Arc::clone(activity), is_streaming: false, is_forwarding }
     }
 
     pub(super) fn activity(&self) -> &Activity {
@@ -126,6 +170,9 @@ impl Drop for Running {
         if self.is_streaming {
             self.activity.streaming.fetch_sub(1, Ordering::Relaxed);
         }
+        if self.is_forwarding {
+            self.activity.forwarding.fetch_sub(1, Ordering::Relaxed);
+        }
         self.activity.running.fetch_sub(1, Ordering::Relaxed);
         self.activity.step();
     }
@@ -133,9 +180,9 @@ impl Drop for Running {
 
 impl http_body::Body for Counted {
     type Data = Bytes;
-    type Error = Infallible;
+    type Error = BrokenOff;
 
-    fn poll_frame(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+    fn poll_frame(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BrokenOff>>> {
         Pin::new(&mut self.body).poll_frame(context)
     }
 

@@ -17,9 +17,13 @@ use super::connection::Shortcut;
 use crate::app::{App, Peer};
 use crate::body::Body;
 use crate::metrics::{ConnectionFailure, Port};
+use crate::proxy::Tunnel;
 
 /// What answers the requests of a port.
 pub trait Handler: 'static {
+    /// Whether requests have timeouts of their own: how long they take says nothing about the client.
+    const HAS_TIMEOUTS: bool = false;
+
     /// Answers a request.
     fn serve(app: Arc<App>, peer: Peer, request: Request<Incoming>) -> impl Future<Output = Response<Body>> + Send;
 
@@ -73,6 +77,22 @@ impl Handler for Grpc {
     }
 }
 
+/// What answers on the port of the proxy.
+#[derive(Debug)]
+pub(super) struct Proxy;
+
+impl Handler for Proxy {
+    const HAS_TIMEOUTS: bool = true;
+
+    fn serve(app: Arc<App>, peer: Peer, request: Request<Incoming>) -> impl Future<Output = Response<Body>> + Send {
+        crate::proxy::serve(app, peer, request)
+    }
+
+    fn broken() -> Response<Body> {
+        Http::broken()
+    }
+}
+
 pin_project! {
     /// A request that is being answered.
     pub(super) struct Answering<H, F> {
@@ -93,7 +113,7 @@ pub(super) fn answer<H: Handler>(
     request: Request<Incoming>,
 ) -> Answering<H, impl Future<Output = Response<Body>> + Send + use<H>> {
     Answering {
-        running: Some(Running::new(activity)),
+        running: Some(Running::new(activity, H::HAS_TIMEOUTS)),
         port,
         is_http1: request.version() < Version::HTTP_2,
         handling: H::serve(Arc::clone(&activity.app), peer, request),
@@ -121,6 +141,9 @@ impl<H: Handler, F: Future<Output = Response<Body>>> Future for Answering<H, F> 
         });
         if *this.is_http1 && activity.is_last() {
             response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+        }
+        if let Some(tunnel) = response.extensions_mut().remove::<Tunnel>() {
+            activity.leads_to(tunnel);
         }
         Poll::Ready(Ok(response.map(|body| running.counted(body))))
     }

@@ -7,6 +7,7 @@ use std::io;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
+use bytes::Bytes;
 use hyper::server::conn::{http1, http2};
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo};
@@ -21,6 +22,7 @@ use super::stream::{First, Io, Plain, Stream};
 use super::{Phase, Shared};
 use crate::app::Peer;
 use crate::metrics::ConnectionFailure;
+use crate::proxy::Tunnel;
 use crate::settings::Limits;
 use drive::{Connection, End, LINGER, drive};
 use short::{Ended, Short};
@@ -145,8 +147,13 @@ pub(super) async fn serve<H: Handler>(socket: Plain, peer: Peer, place: Place) {
         let long = |io| shared.protocols.http1.serve_connection(TokioIo::new(io), service.clone());
         let mut connection = Http1 { way: Way::Short(Short::<H>::new(io, Arc::clone(&activity), port)), long };
         let end = drive(&mut connection, &activity, &place).await;
-        if let (End::SlowHead, Way::Long(connection)) = (end, connection.way) {
-            say_too_slow(connection.into_parts().io.into_inner()).await;
+        if let Way::Long(connection) = connection.way {
+            let parts = connection.into_parts();
+            match (end, activity.take_tunnel()) {
+                (End::SlowHead, _) => say_too_slow(parts.io.into_inner()).await,
+                (End::Finished, Some(tunnel)) => drive_tunnel(parts.io.into_inner(), parts.read_buf, tunnel, &shared).await,
+                _ => {}
+            }
         }
         end
     };
@@ -183,6 +190,17 @@ async fn lingered(shared: &Shared) {
     // The sender lives in what is shared.
     let _ = phase.wait_for(|phase| *phase >= Phase::Closing).await;
     tokio::time::sleep(LINGER).await;
+}
+
+/// Passes bytes on until one side has ended, or the server cuts.
+async fn drive_tunnel(io: Io, first: Bytes, tunnel: Tunnel, shared: &Shared) {
+    let mut phase = shared.phase.subscribe();
+    tokio::select! {
+        biased;
+        // The sender lives in what is shared.
+        _ = phase.wait_for(|phase| *phase == Phase::Cut) => {}
+        () = tunnel.run(io, first) => {}
+    }
 }
 
 /// Says so and goes.

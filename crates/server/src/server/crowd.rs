@@ -26,7 +26,7 @@ pub(super) struct Crowd {
 
 /// The connections of a worker, by port.
 #[derive(Debug, Default)]
-struct Load([AtomicUsize; 2]);
+struct Load([AtomicUsize; Port::ALL.len()]);
 
 /// Room for a connection that has not come yet.
 pub(super) type Room = OwnedSemaphorePermit;
@@ -46,7 +46,7 @@ pub(super) struct Alive(Arc<Shared>);
 
 impl Load {
     fn of(&self, port: Port) -> &AtomicUsize {
-        &self.0[usize::from(port == Port::Grpc)]
+        &self.0[port as usize]
     }
 
     fn all(&self) -> usize {

@@ -120,7 +120,7 @@ fn read(port: Port, files: &Tls) -> Result<Arc<ServerConfig>, String> {
     Ok(Arc::new(config))
 }
 
-fn authorities(path: &Path) -> Result<RootCertStore, String> {
+pub(crate) fn authorities(path: &Path) -> Result<RootCertStore, String> {
     let mut roots = RootCertStore::empty();
     for certificate in certificates(path)? {
         roots.add(certificate).map_err(|error| format!("has a certificate that is none ({error})"))?;

@@ -8,7 +8,7 @@ use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
 use super::accept::{Acceptor, Arrival};
-use super::answer::Handler;
+use super::answer::{Handler, Proxy};
 use super::listen::Listener;
 use super::{Phase, Shared, StartError, connection};
 use crate::metrics::{ConnectionFailure, Port};
@@ -59,6 +59,7 @@ pub(super) fn start<H: Handler, G: Handler>(
             match port {
                 Port::Http => first.spawn(acceptor.run::<H>()),
                 Port::Grpc => first.spawn(acceptor.run::<G>()),
+                Port::Proxy => first.spawn(acceptor.run::<Proxy>()),
             };
         }
     }
@@ -102,5 +103,6 @@ fn begin<H: Handler, G: Handler>(Arrival { socket, peer, place }: Arrival) {
     match place.port() {
         Port::Http => tokio::spawn(connection::serve::<H>(socket, peer, place)),
         Port::Grpc => tokio::spawn(connection::serve::<G>(socket, peer, place)),
+        Port::Proxy => tokio::spawn(connection::serve::<Proxy>(socket, peer, place)),
     };
 }

@@ -24,7 +24,7 @@ fn named(service: &str) -> HealthCheckRequest {
 }
 
 async fn next(body: &mut Body) -> Option<ServingStatus> {
-    let Ok(frame) = poll_fn(|context| Pin::new(&mut *body).poll_frame(context)).await?;
+    let frame = poll_fn(|context| Pin::new(&mut *body).poll_frame(context)).await?.expect("a body of ours");
     let data = frame.into_data().ok()?;
     Some(HealthCheckResponse::decode(&data[5..]).expect("a status").status())
 }
@@ -59,7 +59,7 @@ async fn who_watches_is_told_of_changes_until_the_end() {
     assert_eq!(next(&mut body).await, Some(ServingStatus::NotServing));
 
     service.app.begin_close();
-    let Ok(end) = poll_fn(|context| Pin::new(&mut body).poll_frame(context)).await.expect("trailers");
+    let end = poll_fn(|context| Pin::new(&mut body).poll_frame(context)).await.expect("trailers").expect("a body of ours");
     assert_eq!(end.into_trailers().expect("trailers")["grpc-status"], "14");
 }
 

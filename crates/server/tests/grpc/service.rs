@@ -100,7 +100,7 @@ impl Service {
         let (head, mut body) = self.begin(request).await;
         let (mut bytes, mut trailers) = (Vec::new(), HeaderMap::new());
         while let Some(frame) = poll_fn(|context| Pin::new(&mut body).poll_frame(context)).await {
-            let Ok(frame) = frame;
+            let frame = frame.expect("a body of ours");
             match frame.into_data() {
                 Ok(data) => bytes.extend_from_slice(&data),
                 Err(frame) => trailers = frame.into_trailers().expect("what is no data"),

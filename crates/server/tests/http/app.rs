@@ -129,7 +129,7 @@ async fn whole(mut body: Body) -> Bytes {
     while let Some(frame) =
         std::future::poll_fn(|context| http_body::Body::poll_frame(std::pin::Pin::new(&mut body), context)).await
     {
-        let Ok(frame) = frame;
+        let frame = frame.expect("a body of ours");
         bytes.extend_from_slice(&frame.into_data().unwrap_or_default());
     }
     bytes.into()

@@ -115,6 +115,9 @@ struct Drive<'a> {
     /// Looks at which nothing had happened, and the number of steps at the last one.
     quiet: u32,
     steps: u32,
+    /// Looks at which the client had not taken what there is for it, and what it had taken at the last one.
+    stuck: u32,
+    blocked_at: Option<u32>,
 }
 
 /// Keeps a connection going until it ends.
@@ -150,7 +153,17 @@ impl<'a> Drive<'a> {
     fn new(activity: &'a Activity, place: &'a Place) -> Self {
         let limits = &place.shared().app.settings.limits;
         let old_at = (!limits.connection_age.is_zero()).then(|| Instant::now() + limits.connection_age.mul_f64(place.jitter()));
-        Self { activity, limits, state: State::Looking, is_closing: false, old_at, quiet: 0, steps: 0 }
+        Self {
+            activity,
+            limits,
+            state: State::Looking,
+            is_closing: false,
+            old_at,
+            quiet: 0,
+            steps: 0,
+            stuck: 0,
+            blocked_at: None,
+        }
     }
 
     /// How long until the next look.
@@ -195,15 +208,28 @@ impl<'a> Drive<'a> {
                 self.set(State::Head(self.activity.steps()), timer, self.limits.read_timeout);
             }
             State::Head(_) => self.set(State::Looking, timer, self.until_look()),
-            State::Looking => self.look(connection, timer),
+            State::Looking => {
+                if self.is_stuck() {
+                    return Some(End::Stuck);
+                }
+                self.look(connection, timer);
+            }
             State::Lingering => self.finish(connection, timer),
             // A server that closes waits for requests under way as long as it was told to.
-            State::Finishing if self.is_closing && self.activity.is_running() => {
+            State::Finishing if self.activity.is_forwarding() || (self.is_closing && self.activity.is_running()) => {
                 self.set(State::Finishing, timer, self.limits.read_timeout);
             }
             State::Finishing => return Some(End::Stuck),
         }
         None
+    }
+
+    /// Whether the client has not taken anything of what there is for it for as long as it may be idle.
+    fn is_stuck(&mut self) -> bool {
+        let blocked_at = self.activity.blocked_at();
+        self.stuck = if blocked_at.is_some() && blocked_at == self.blocked_at { self.stuck + 1 } else { 0 };
+        self.blocked_at = blocked_at;
+        self.stuck >= QUIET_LOOKS
     }
 
     fn look<C: Connection>(&mut self, connection: &mut C, timer: Pin<&mut Sleep>) {
@@ -215,7 +241,7 @@ impl<'a> Drive<'a> {
             self.activity.end_soon();
         }
         let steps = self.activity.steps();
-        let is_quiet = steps == self.steps && !self.activity.is_streaming();
+        let is_quiet = steps == self.steps && !self.activity.is_streaming() && !self.activity.is_forwarding();
         self.quiet = if is_quiet { self.quiet + 1 } else { 0 };
         self.steps = steps;
         if self.quiet >= QUIET_LOOKS {

@@ -179,7 +179,7 @@ impl<H: Handler> Short<H> {
                 taken
             }
             Ok(Shortcut::Coming { taken, answer }) => {
-                self.step = Step::Wait { answer, _running: Running::new(&self.activity) };
+                self.step = Step::Wait { answer, _running: Running::new(&self.activity, H::HAS_TIMEOUTS) };
                 taken
             }
             Err(_) => {

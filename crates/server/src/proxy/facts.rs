@@ -1,0 +1,41 @@
+//! What rules can know about a request that is to be forwarded.
+//!
+//! The address is that of the peer. Whether somebody is believed who says in `X-Forwarded-For` that it was another one, is said by `trusted_proxies` in
+//! the rules' identity.
+
+use http::request::Parts;
+use http::uri::Authority;
+use tidegate_core::rules::Request;
+use tidegate_engine::engine::Facts;
+
+use crate::app::Peer;
+use crate::http::{all, each_parameter};
+
+/// The facts about a request.
+#[derive(Debug)]
+pub(super) struct Forwardable<'a> {
+    pub(super) head: &'a Parts,
+    pub(super) host: Option<&'a Authority>,
+    pub(super) scheme: &'static str,
+    pub(super) peer: Peer,
+}
+
+impl Facts for Forwardable<'_> {
+    fn state<'a>(&'a self, request: &mut Request<'a>) {
+        for name in self.head.headers.keys().map(http::HeaderName::as_str) {
+            request.set_header(name, all(&self.head.headers, name).unwrap_or_default());
+        }
+        request.set("method", self.head.method.as_str());
+        request.set("path", self.head.uri.path());
+        each_parameter(self.head.uri.query().unwrap_or_default(), |name, value| request.set_query(&name, value));
+        if let Some(host) = self.host {
+            request.set("host", host.as_str());
+            // In HTTP/2 it is no field.
+            request.set_header("host", host.as_str());
+        }
+        request.set("scheme", self.scheme);
+        if let Some(address) = self.peer.address {
+            request.set("ip", address.to_string());
+        }
+    }
+}

@@ -1,0 +1,257 @@
+//! A request that was allowed: servers are tried until one answers.
+
+use std::sync::Arc;
+
+use http::header::{CONNECTION, CONTENT_LENGTH, EXPECT, HOST, TE, TRANSFER_ENCODING, UPGRADE};
+use http::request::Parts;
+use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Uri, Version};
+use hyper::body::Incoming;
+use tokio::time::Instant;
+
+use super::dial::DialError;
+use super::exchange::{Failure, exchange};
+use super::group::{Chosen, Group};
+use super::head::{self, Origin, Wants};
+use super::pool::Lent;
+use super::refuse::ending;
+use super::request_body::RequestBody;
+use super::response_body::{Held, ResponseBody};
+use super::settings::{HostPolicy, UpstreamProtocol};
+use super::slot::Slot;
+use super::tunnel::Tunnel;
+use super::{Proxy, or_never};
+use crate::body::Body;
+use crate::http::Problem;
+
+/// A request on its way.
+#[derive(Debug)]
+pub(super) struct Asked<'a> {
+    pub(super) head: Parts,
+    pub(super) body: RequestBody,
+    /// Path and query as the server is asked for them.
+    pub(super) path: String,
+    pub(super) wants: Wants,
+    pub(super) origin: Origin<'a>,
+}
+
+/// Forwards a request, and answers what a server answers or why none does.
+pub(super) async fn forward(proxy: &Proxy, group: &Group, asked: Asked<'_>, slot: Option<Slot>) -> Response<Body> {
+    let deadline = Instant::now() + or_never(group.settings.total_timeout);
+    let version = asked.head.version;
+    let wants = asked.wants;
+    let progress = Arc::clone(asked.body.progress());
+    let (response, lent) = match sent(proxy, group, asked, deadline).await {
+        Ok(sent) => sent,
+        Err(problem) => return closing_if_unread(problem, version),
+    };
+    let is_refused = wants.go_ahead && progress.is_untouched();
+    let mut response = respond(response, Held { lent: Some(lent), slot, progress }, group, wants, deadline);
+    head::add_via(response.headers_mut(), version);
+    // A body that nobody asked for never comes, or it does: no other request can follow it.
+    if is_refused { ending(response, version) } else { response }
+}
+
+/// Sends a request to one server after the other, until one answers.
+async fn sent(
+    proxy: &Proxy,
+    group: &Group,
+    asked: Asked<'_>,
+    deadline: Instant,
+) -> Result<(Response<Incoming>, Lent), (Problem, bool)> {
+    let may_repeat = asked.body.is_empty() && asked.head.method.is_idempotent() && !asked.wants.upgrade;
+    let mut is_unread = !asked.body.is_empty();
+    let mut outgoing = Outgoing::new(asked, group);
+    let mut tried = Vec::new();
+    let mut again = None;
+    let mut why = DialError::Refused;
+    while tried.len() <= group.settings.retries {
+        // Once more to the same one, or to the next.
+        let must_be_new = again.is_some();
+        let Some(server) = again.take().or_else(|| group.choose(&tried)) else { break };
+        let mut lent = match proxy.pool.lend(group, server, must_be_new).await {
+            Ok(lent) => lent,
+            Err(error) => {
+                why = error;
+                tried.push(server.number);
+                continue;
+            }
+        };
+        let may_be_stale = lent.is_reused && !must_be_new;
+        let copy = (may_be_stale && may_repeat).then(|| outgoing.copy());
+        let request = outgoing.request(server, group);
+        match exchange(&mut lent, request, &group.settings, deadline).await {
+            Ok(response) => return Ok((response, lent)),
+            Err(Failure::Unsent(request)) => {
+                outgoing.take_back(*request);
+                if must_be_new {
+                    tried.push(server.number);
+                } else {
+                    again = Some(server);
+                }
+            }
+            Err(failure) => match (failure, copy) {
+                (Failure::Broken, Some(copy)) => {
+                    outgoing = copy;
+                    again = Some(server);
+                }
+                (failure, _) => {
+                    is_unread &= matches!(failure, Failure::ClientLate | Failure::Late | Failure::Broken);
+                    return Err((problem_of(&failure), is_unread));
+                }
+            },
+        }
+    }
+    let problem = match why {
+        DialError::Refused => Problem::new(StatusCode::BAD_GATEWAY, "no upstream can be reached"),
+        DialError::Late => Problem::new(StatusCode::GATEWAY_TIMEOUT, "no upstream can be reached in time"),
+    };
+    Err((problem, is_unread))
+}
+
+fn problem_of(failure: &Failure) -> Problem {
+    match failure {
+        Failure::Unsent(_) | Failure::Broken => {
+            Problem::new(StatusCode::BAD_GATEWAY, "the upstream broke off before it answered")
+        }
+        Failure::Late => Problem::new(StatusCode::GATEWAY_TIMEOUT, "the upstream took too long to answer"),
+        Failure::ClientBroken => Problem::bad_request("the body of the request broke off, or is malformed"),
+        Failure::ClientLate => Problem::new(StatusCode::REQUEST_TIMEOUT, "the body of the request took too long"),
+    }
+}
+
+/// An answer to a request whose body nobody will read: no other request can follow on a connection of HTTP/1.
+fn closing_if_unread((problem, is_unread): (Problem, bool), version: Version) -> Response<Body> {
+    let response = problem.into_response();
+    if is_unread { ending(response, version) } else { response }
+}
+
+/// What a server answered, as the client gets it.
+fn respond(mut response: Response<Incoming>, held: Held, group: &Group, wants: Wants, deadline: Instant) -> Response<Body> {
+    if response.status() == StatusCode::SWITCHING_PROTOCOLS {
+        return switch(response, held, wants);
+    }
+    let is_chunked = response.headers().contains_key(TRANSFER_ENCODING);
+    head::strip(response.headers_mut());
+    if is_chunked {
+        // Two lengths are one too many.
+        response.headers_mut().remove(CONTENT_LENGTH);
+    }
+    *response.version_mut() = Version::HTTP_11;
+    let idle_timeout = group.settings.idle_timeout;
+    response.map(|body| Body::foreign(ResponseBody::new(body, held, idle_timeout, deadline)))
+}
+
+/// The connections of client and server are no longer ones of HTTP.
+fn switch(mut response: Response<Incoming>, mut held: Held, wants: Wants) -> Response<Body> {
+    if !wants.upgrade {
+        return Problem::new(StatusCode::BAD_GATEWAY, "the upstream switched to a protocol that nobody asked for")
+            .into_response();
+    }
+    let server = hyper::upgrade::on(&mut response);
+    let protocol = response.headers().get(UPGRADE).cloned();
+    head::strip(response.headers_mut());
+    let mut switched = Response::new(Body::empty());
+    *switched.status_mut() = StatusCode::SWITCHING_PROTOCOLS;
+    *switched.headers_mut() = std::mem::take(response.headers_mut());
+    switched.headers_mut().insert(CONNECTION, HeaderValue::from_static("upgrade"));
+    switched.headers_mut().insert(UPGRADE, protocol.unwrap_or(HeaderValue::from_static("websocket")));
+    switched.extensions_mut().insert(Tunnel::new(server, held.slot.take()));
+    switched
+}
+
+/// A request as servers get it.
+#[derive(Debug)]
+struct Outgoing {
+    method: Method,
+    path: String,
+    /// Without `Host`.
+    headers: HeaderMap,
+    /// The one that the client said, if it did.
+    host: Option<HeaderValue>,
+    body: Option<RequestBody>,
+    wants: Wants,
+}
+
+impl Outgoing {
+    fn new(asked: Asked<'_>, group: &Group) -> Self {
+        let Asked { head, body, path, wants, origin } = asked;
+        let Parts { method, mut headers, version, .. } = head;
+        head::strip(&mut headers);
+        head::tell_origin(&mut headers, origin);
+        head::add_via(&mut headers, version);
+        if group.settings.protocol == UpstreamProtocol::Http1 {
+            head::join_cookies(&mut headers);
+            if wants.upgrade {
+                headers.insert(CONNECTION, HeaderValue::from_static("upgrade"));
+                headers.insert(UPGRADE, HeaderValue::from_static("websocket"));
+            }
+            if !body.is_empty() && !headers.contains_key(CONTENT_LENGTH) {
+                headers.insert(TRANSFER_ENCODING, HeaderValue::from_static("chunked"));
+            }
+        } else {
+            // hyper does not say when a server of HTTP/2 asks to go on.
+            headers.remove(EXPECT);
+        }
+        if body.is_empty() {
+            headers.remove(EXPECT);
+        }
+        if wants.trailers {
+            headers.insert(TE, HeaderValue::from_static("trailers"));
+        }
+        headers.remove(HOST);
+        let host = origin.host.and_then(|host| HeaderValue::try_from(host.as_str()).ok());
+        Self { method, path, headers, host, body: Some(body), wants }
+    }
+
+    /// The same once more, for a request without a body.
+    fn copy(&self) -> Self {
+        Self {
+            method: self.method.clone(),
+            path: self.path.clone(),
+            headers: self.headers.clone(),
+            host: self.host.clone(),
+            body: None,
+            wants: self.wants,
+        }
+    }
+
+    /// Takes back what was not sent after all.
+    fn take_back(&mut self, request: Request<RequestBody>) {
+        let (head, body) = request.into_parts();
+        self.headers = head.headers;
+        self.headers.remove(HOST);
+        self.body = Some(body);
+    }
+
+    /// The request for one server. Fields and body go with it, the rest stays.
+    fn request(&mut self, server: Chosen<'_>, group: &Group) -> Request<RequestBody> {
+        let authority = &server.url.authority;
+        let said = self.host.as_ref().filter(|_| group.settings.host == HostPolicy::Preserve);
+        let host = said.cloned().or_else(|| HeaderValue::try_from(authority.as_str()).ok());
+        let mut headers = std::mem::take(&mut self.headers);
+        let mut request = Request::new(self.body.take().unwrap_or_else(RequestBody::empty));
+        *request.method_mut() = self.method.clone();
+        *request.uri_mut() = match group.settings.protocol {
+            UpstreamProtocol::Http1 => {
+                headers.extend(host.map(|host| (HOST, host)));
+                self.path.parse().unwrap_or_default()
+            }
+            UpstreamProtocol::Http2 => {
+                let scheme = if server.url.is_tls { "https" } else { "http" };
+                let host = host.as_ref().map_or(authority.as_str().as_bytes(), HeaderValue::as_bytes);
+                let uri = Uri::builder().scheme(scheme).authority(host).path_and_query(self.path.as_str());
+                uri.build().unwrap_or_default()
+            }
+        };
+        if headers.contains_key(EXPECT) && self.wants.go_ahead {
+            let go_on = request.body_mut().hold_back();
+            hyper::ext::on_informational(&mut request, move |response| {
+                if response.status() == StatusCode::CONTINUE {
+                    go_on();
+                }
+            });
+        }
+        *request.headers_mut() = headers;
+        request
+    }
+}

@@ -1,0 +1,234 @@
+//! The heads of requests and responses: what is refused, what is meant for one connection only, and what is added on the way.
+
+use std::borrow::Cow;
+use std::net::IpAddr;
+
+use http::header::{
+    CONNECTION, CONTENT_LENGTH, COOKIE, EXPECT, FORWARDED, HOST, PROXY_AUTHENTICATE, PROXY_AUTHORIZATION, TE, TRANSFER_ENCODING,
+    UPGRADE, VIA,
+};
+use http::request::Parts;
+use http::uri::Authority;
+use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Version};
+
+use crate::app::Peer;
+use crate::http::{Problem, all};
+
+/// Who this proxy is to those who ask which way a message went.
+const PSEUDONYM: &str = "tidegate";
+
+/// How often a request may pass proxies of this kind. More often it goes in circles.
+const HOPS_MAX: usize = 8;
+
+const FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
+const FORWARDED_HOST: HeaderName = HeaderName::from_static("x-forwarded-host");
+const FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
+
+/// Fields for one connection only (RFC 9110, 7.6.1), and those for proxies, which this one is the last of.
+const OF_ONE_HOP: [HeaderName; 9] = [
+    CONNECTION,
+    HeaderName::from_static("keep-alive"),
+    HeaderName::from_static("proxy-connection"),
+    HeaderName::from_static("http2-settings"),
+    PROXY_AUTHENTICATE,
+    PROXY_AUTHORIZATION,
+    TE,
+    TRANSFER_ENCODING,
+    UPGRADE,
+];
+
+/// Fields that a message cannot do without, whatever `Connection` says about them.
+const OF_THE_MESSAGE: [HeaderName; 3] = [CONTENT_LENGTH, HOST, EXPECT];
+
+/// What a request asks of the connection that it came on.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Wants {
+    /// To become one of `WebSocket`.
+    pub(super) upgrade: bool,
+    /// Trailers behind the response.
+    pub(super) trailers: bool,
+    /// To be told whether to send its body.
+    pub(super) go_ahead: bool,
+}
+
+impl Wants {
+    pub(super) fn of(head: &Parts) -> Self {
+        let headers = &head.headers;
+        // Only to what is known to carry no requests: in a tunnel of HTTP/2 there would be some that nobody counts.
+        let mut protocols = headers.get_all(UPGRADE).iter();
+        let is_web_socket = protocols.next().is_some_and(|one| one.as_bytes().eq_ignore_ascii_case(b"websocket"));
+        let is_web_socket = is_web_socket && protocols.next().is_none();
+        Self {
+            upgrade: head.version == Version::HTTP_11
+                && head.method == Method::GET
+                && is_web_socket
+                && has_token(headers, &CONNECTION, "upgrade"),
+            trailers: has_token(headers, &TE, "trailers"),
+            go_ahead: headers.get(EXPECT).is_some_and(|value| value.as_bytes().eq_ignore_ascii_case(b"100-continue")),
+        }
+    }
+}
+
+/// The host that a request is for. Refuses what two programs could understand in two ways; what is left of that was refused when it was read.
+pub(super) fn checked(head: &Parts) -> Result<Option<Authority>, Problem> {
+    if head.method == Method::CONNECT || head.method == Method::TRACE {
+        return Err(Problem::new(StatusCode::METHOD_NOT_ALLOWED, format!("{} is not forwarded", head.method)));
+    }
+    let path = head.uri.path();
+    let is_of_all = path == "*" && head.method == Method::OPTIONS;
+    if !path.starts_with('/') && !is_of_all {
+        return Err(Problem::bad_request("the target of a request begins with a slash"));
+    }
+    // A server may walk them, and end where another route, or another rule, would have been asked.
+    if path.split('/').any(is_of_dots) {
+        return Err(Problem::bad_request("the path has segments of dots only; resolve them first"));
+    }
+    let mut codings = head.headers.get_all(TRANSFER_ENCODING).iter();
+    if let Some(coding) = codings.next()
+        && (codings.next().is_some() || !coding.as_bytes().eq_ignore_ascii_case(b"chunked"))
+    {
+        return Err(Problem::new(StatusCode::NOT_IMPLEMENTED, "the only transfer coding that is understood is `chunked`"));
+    }
+    if head.headers.get(VIA).is_some() && hops(&head.headers) >= HOPS_MAX {
+        return Err(Problem::new(StatusCode::LOOP_DETECTED, "the request goes in circles: an upstream leads back to this proxy"));
+    }
+    let mut hosts = head.headers.get_all(HOST).iter();
+    let host = hosts.next();
+    if hosts.next().is_some() {
+        return Err(Problem::bad_request("a request has one `Host`"));
+    }
+    // The target of the request says more than its fields (RFC 9112, 3.2.2).
+    let authority = match (head.uri.authority(), host) {
+        (Some(authority), _) => Some(authority.clone()),
+        (None, Some(host)) if !host.is_empty() => {
+            let authority = Authority::try_from(host.as_bytes()).ok();
+            Some(authority.ok_or_else(|| Problem::bad_request("`Host` is no name of a host"))?)
+        }
+        (None, None) if head.version == Version::HTTP_11 => return Err(Problem::bad_request("a request has one `Host`")),
+        (None, _) => None,
+    };
+    match authority {
+        Some(authority) if authority.as_str().contains('@') => Err(Problem::bad_request("`Host` is no name of a host")),
+        authority => Ok(authority),
+    }
+}
+
+/// Whether a segment of a path means this place or the one above, also if its dots are escaped.
+fn is_of_dots(segment: &str) -> bool {
+    if segment.len() > 6 || !segment.starts_with(['.', '%']) {
+        return false;
+    }
+    matches!(segment.to_ascii_lowercase().replace("%2e", ".").as_str(), "." | "..")
+}
+
+/// Removes what was meant for one connection only.
+pub(super) fn strip(headers: &mut HeaderMap) {
+    let named: Vec<HeaderName> = tokens(headers, &CONNECTION).filter_map(|token| HeaderName::try_from(&*token).ok()).collect();
+    for name in named.iter().filter(|name| !OF_THE_MESSAGE.contains(name)).chain(&OF_ONE_HOP) {
+        headers.remove(name);
+    }
+}
+
+/// Where a request came from.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Origin<'a> {
+    pub(super) peer: Peer,
+    /// Whether the peer is believed that the request came from elsewhere.
+    pub(super) is_trusted: bool,
+    pub(super) host: Option<&'a Authority>,
+    pub(super) scheme: &'static str,
+}
+
+/// Tells a server where a request came from. What somebody says who is not believed is replaced.
+pub(super) fn tell_origin(headers: &mut HeaderMap, origin: Origin<'_>) {
+    let look_alikes: Vec<HeaderName> = headers.keys().filter(|name| is_look_alike(name)).cloned().collect();
+    for name in &look_alikes {
+        headers.remove(name);
+    }
+    if !origin.is_trusted {
+        for name in [FORWARDED, FORWARDED_FOR, FORWARDED_HOST, FORWARDED_PROTO] {
+            headers.remove(name);
+        }
+    }
+    // A socket in the file system has no address: who is behind it has said where the request came from, or nobody knows.
+    if let Some(address) = origin.peer.address {
+        append(headers, &FORWARDED_FOR, &address.to_string());
+    }
+    append(headers, &FORWARDED, &forwarded(origin));
+    if !headers.contains_key(FORWARDED_PROTO) {
+        headers.insert(FORWARDED_PROTO, HeaderValue::from_static(origin.scheme));
+    }
+    if let (false, Some(Ok(host))) =
+        (headers.contains_key(FORWARDED_HOST), origin.host.map(|host| HeaderValue::try_from(host.as_str())))
+    {
+        headers.insert(FORWARDED_HOST, host);
+    }
+}
+
+/// Adds this proxy to the way that a message went.
+pub(super) fn add_via(headers: &mut HeaderMap, version: Version) {
+    let version = match version {
+        Version::HTTP_10 => "1.0",
+        Version::HTTP_2 => "2",
+        _ => "1.1",
+    };
+    append(headers, &VIA, &[version, " ", PSEUDONYM].concat());
+}
+
+/// HTTP/2 may divide cookies over several fields, HTTP/1 may not.
+pub(super) fn join_cookies(headers: &mut HeaderMap) {
+    if headers.get_all(COOKIE).iter().count() > 1 {
+        let all: Vec<&[u8]> = headers.get_all(COOKIE).iter().map(HeaderValue::as_bytes).collect();
+        if let Ok(joined) = HeaderValue::from_bytes(&all.join(&b"; "[..])) {
+            headers.insert(COOKIE, joined);
+        }
+    }
+}
+
+/// The element of `Forwarded` (RFC 7239) for a request.
+fn forwarded(origin: Origin<'_>) -> String {
+    let from = match origin.peer.address {
+        Some(IpAddr::V4(address)) => address.to_string(),
+        Some(IpAddr::V6(address)) => format!("\"[{address}]\""),
+        None => "unknown".to_owned(),
+    };
+    // Authorities have neither quotes nor backslashes.
+    let host = origin.host.map(|host| format!(";host=\"{host}\"")).unwrap_or_default();
+    format!("for={from}{host};proto={}", origin.scheme)
+}
+
+/// Whether a name is one of ours to servers that read `_` and `-` as the same.
+fn is_look_alike(name: &HeaderName) -> bool {
+    let name = name.as_str();
+    name.contains('_') && (name.len() > 12) && name.replace('_', "-").starts_with("x-forwarded-")
+}
+
+/// Adds an element to a list.
+fn append(headers: &mut HeaderMap, name: &HeaderName, element: &str) {
+    let list = match all(headers, name.as_str()) {
+        Some(list) if !list.is_empty() => Cow::Owned([&*list, ", ", element].concat()),
+        _ => Cow::Borrowed(element),
+    };
+    // What came in is text or was made text, and what is added always is.
+    if let Ok(list) = HeaderValue::try_from(&*list) {
+        headers.insert(name, list);
+    }
+}
+
+fn hops(headers: &HeaderMap) -> usize {
+    let is_us = |hop: &Cow<'_, str>| hop.split_ascii_whitespace().nth(1).is_some_and(|by| by.eq_ignore_ascii_case(PSEUDONYM));
+    tokens(headers, &VIA).filter(is_us).count()
+}
+
+fn has_token(headers: &HeaderMap, name: &HeaderName, wanted: &str) -> bool {
+    tokens(headers, name).any(|token| token.eq_ignore_ascii_case(wanted))
+}
+
+/// The elements of a list that may be spread over several fields.
+fn tokens<'a>(headers: &'a HeaderMap, name: &HeaderName) -> impl Iterator<Item = Cow<'a, str>> {
+    let values = headers.get_all(name).iter().filter_map(|value| value.to_str().ok());
+    values.flat_map(|value| value.split(',')).map(|token| Cow::Borrowed(token.trim())).filter(|token| !token.is_empty())
+}
+
+#[cfg(test)]
+mod tests;

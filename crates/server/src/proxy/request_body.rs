@@ -1,0 +1,193 @@
+//! The body of a request on its way to a server.
+
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use bytes::Bytes;
+use http_body::{Body, Frame, SizeHint};
+use hyper::body::Incoming;
+use parking_lot::Mutex;
+use tokio::runtime::Handle;
+use tokio::sync::{Notify, oneshot};
+use tokio::time::timeout;
+
+use super::refuse::throw_away;
+use crate::body::BrokenOff;
+
+/// How long a client that expects `100 Continue` is kept waiting for a server that says nothing.
+const CONTINUE_WITHIN: Duration = Duration::from_secs(1);
+
+/// The body of a request on its way to a server. It is read only as fast as the server takes it.
+pub(super) struct RequestBody {
+    /// `None` if there is none.
+    incoming: Option<Incoming>,
+    progress: Arc<Progress>,
+    gate: Option<Gate>,
+}
+
+/// How far the body of a request has come.
+#[derive(Debug)]
+pub(super) struct Progress {
+    /// Frames that were passed on; it wraps around.
+    steps: AtomicU32,
+    end: AtomicU8,
+    /// Told when the response has ended.
+    answered: Notify,
+}
+
+const UNDER_WAY: u8 = 0;
+const SENT: u8 = 1;
+const BROKEN: u8 = 2;
+
+/// Holds a body back until the server asks for it, or has said nothing for too long: true. False if it has answered without asking, and all of the
+/// response has come.
+type Gate = Pin<Box<dyn Future<Output = bool> + Send>>;
+
+impl Progress {
+    fn at(end: u8) -> Arc<Self> {
+        Arc::new(Self { steps: AtomicU32::new(0), end: AtomicU8::new(end), answered: Notify::new() })
+    }
+
+    /// A number that changes with every piece of the body.
+    pub(super) fn steps(&self) -> u32 {
+        self.steps.load(Ordering::Relaxed)
+    }
+
+    /// Whether everything was passed on.
+    pub(super) fn is_sent(&self) -> bool {
+        self.end.load(Ordering::Relaxed) == SENT
+    }
+
+    /// Whether nothing of it has been asked for yet.
+    pub(super) fn is_untouched(&self) -> bool {
+        self.steps() == 0 && !self.is_sent()
+    }
+
+    /// Notes that the response has ended: a body that was not asked for until then never will be.
+    pub(super) fn answered(&self) {
+        self.answered.notify_one();
+    }
+
+    /// Whether the client broke off, or made a mistake.
+    pub(super) fn is_broken(&self) -> bool {
+        self.end.load(Ordering::Relaxed) == BROKEN
+    }
+}
+
+impl RequestBody {
+    pub(super) fn new(incoming: Incoming) -> Self {
+        let is_empty = incoming.is_end_stream();
+        Self {
+            incoming: (!is_empty).then_some(incoming),
+            progress: Progress::at(if is_empty { SENT } else { UNDER_WAY }),
+            gate: None,
+        }
+    }
+
+    /// One without content, for a request that is sent again.
+    pub(super) fn empty() -> Self {
+        Self { incoming: None, progress: Progress::at(SENT), gate: None }
+    }
+
+    /// How far it has come.
+    pub(super) fn progress(&self) -> &Arc<Progress> {
+        &self.progress
+    }
+
+    /// Whether there is no content.
+    pub(super) fn is_empty(&self) -> bool {
+        self.incoming.is_none()
+    }
+
+    /// Holds it back until the server asks for it: only reading it tells the client to go on. Answers how the server asks.
+    pub(super) fn hold_back(&mut self) -> impl Fn() + Send + Sync + 'static {
+        let (sender, receiver) = oneshot::channel();
+        let progress = Arc::clone(&self.progress);
+        self.gate = Some(Box::pin(async move {
+            let is_refused = matches!(timeout(CONTINUE_WITHIN, receiver).await, Ok(Err(_)));
+            if is_refused {
+                // To break off now would also break off the response.
+                progress.answered.notified().await;
+            }
+            !is_refused
+        }));
+        let sender = Mutex::new(Some(sender));
+        move || {
+            if let Some(sender) = sender.lock().take() {
+                // Nobody waits for it any more if the body was given up.
+                let _ = sender.send(());
+            }
+        }
+    }
+
+    fn ended(&mut self, end: u8) {
+        self.progress.end.store(end, Ordering::Relaxed);
+        self.incoming = None;
+    }
+}
+
+impl Body for RequestBody {
+    type Data = Bytes;
+    type Error = BrokenOff;
+
+    fn poll_frame(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BrokenOff>>> {
+        if let Some(gate) = &mut self.gate {
+            let is_wanted = std::task::ready!(gate.as_mut().poll(context));
+            self.gate = None;
+            if !is_wanted {
+                self.ended(BROKEN);
+                return Poll::Ready(Some(Err(BrokenOff)));
+            }
+        }
+        let Some(incoming) = &mut self.incoming else { return Poll::Ready(None) };
+        let frame = std::task::ready!(Pin::new(&mut *incoming).poll_frame(context));
+        let is_end = incoming.is_end_stream();
+        let is_complete = has_all(incoming);
+        self.progress.steps.fetch_add(1, Ordering::Relaxed);
+        match &frame {
+            Some(Err(_)) => self.ended(BROKEN),
+            None => self.ended(SENT),
+            Some(Ok(_)) if is_end => self.ended(SENT),
+            // Trailers may follow.
+            Some(Ok(_)) if is_complete => self.progress.end.store(SENT, Ordering::Relaxed),
+            Some(Ok(_)) => {}
+        }
+        Poll::Ready(frame.map(|frame| frame.map_err(|_| BrokenOff)))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.incoming.as_ref().is_none_or(Body::is_end_stream)
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.incoming.as_ref().map_or_else(|| SizeHint::with_exact(0), Body::size_hint)
+    }
+}
+
+/// Whether as many bytes came as were announced.
+fn has_all(incoming: &Incoming) -> bool {
+    incoming.size_hint().exact() == Some(0)
+}
+
+/// Whoever sends to a server with a length does not ask for what comes after the last byte. Over HTTP/2 that is the end of the client's stream, on its way
+/// in a frame of its own: if nobody waited for it, the stream would be reset, and clients that are about to end it take that for a failure.
+impl Drop for RequestBody {
+    fn drop(&mut self) {
+        if let Some(incoming) = self.incoming.take().filter(has_all)
+            && let Ok(runtime) = Handle::try_current()
+        {
+            runtime.spawn(throw_away(incoming));
+        }
+    }
+}
+
+impl fmt::Debug for RequestBody {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RequestBody").field("progress", &self.progress).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,110 @@
+//! The body of a response on its way to the client.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use bytes::Bytes;
+use http_body::{Body, Frame, SizeHint};
+use hyper::body::Incoming;
+use tokio::time::{Instant, Sleep, sleep_until};
+
+use super::or_never;
+use super::pool::Lent;
+use super::request_body::Progress;
+use super::slot::Slot;
+use crate::body::BrokenOff;
+
+/// The body of a response on its way to the client. It is read only as fast as the client takes it.
+///
+/// It holds what the request holds: the connection goes back when the response has ended as it should, and the slots whenever it has ended.
+#[derive(Debug)]
+pub(super) struct ResponseBody {
+    incoming: Incoming,
+    held: Option<Held>,
+    idle_timeout: Duration,
+    deadline: Instant,
+    /// Made when the server is waited for the first time.
+    timer: Option<Pin<Box<Sleep>>>,
+    is_waiting: bool,
+}
+
+/// What a request holds until its response has ended.
+#[derive(Debug)]
+pub(super) struct Held {
+    pub(super) lent: Option<Lent>,
+    pub(super) slot: Option<Slot>,
+    /// Of the request's body.
+    pub(super) progress: Arc<Progress>,
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        self.progress.answered();
+    }
+}
+
+impl ResponseBody {
+    pub(super) fn new(incoming: Incoming, held: Held, idle_timeout: Duration, deadline: Instant) -> Self {
+        let mut body = Self { incoming, held: Some(held), idle_timeout, deadline, timer: None, is_waiting: false };
+        if body.incoming.is_end_stream() {
+            body.end();
+        }
+        body
+    }
+
+    /// The response has ended as it should.
+    fn end(&mut self) {
+        let Some(mut held) = self.held.take() else { return };
+        if let Some(lent) = held.lent.take() {
+            lent.give_back();
+        }
+    }
+
+    /// The response broke off. Without its connection, nothing of it can be taken for the next one.
+    fn break_off(&mut self) -> Poll<Option<Result<Frame<Bytes>, BrokenOff>>> {
+        self.held = None;
+        Poll::Ready(Some(Err(BrokenOff)))
+    }
+
+    /// Whether the server has been waited for too long.
+    fn is_late(&mut self, context: &mut Context<'_>) -> bool {
+        let at = (Instant::now() + or_never(self.idle_timeout)).min(self.deadline);
+        let was_waiting = std::mem::replace(&mut self.is_waiting, true);
+        let timer = self.timer.get_or_insert_with(|| Box::pin(sleep_until(at)));
+        if !was_waiting {
+            timer.as_mut().reset(at);
+        }
+        timer.as_mut().poll(context).is_ready()
+    }
+}
+
+impl Body for ResponseBody {
+    type Data = Bytes;
+    type Error = BrokenOff;
+
+    fn poll_frame(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BrokenOff>>> {
+        match Pin::new(&mut self.incoming).poll_frame(context) {
+            Poll::Pending if self.is_late(context) => self.break_off(),
+            Poll::Pending => Poll::Pending,
+            Poll::Ready(Some(Err(_))) => self.break_off(),
+            Poll::Ready(frame) => {
+                self.is_waiting = false;
+                // Whoever knows the length does not ask for what comes after the last byte.
+                if frame.is_none() || self.incoming.is_end_stream() {
+                    self.end();
+                }
+                Poll::Ready(frame.map(|frame| frame.map_err(|_| BrokenOff)))
+            }
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.incoming.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.incoming.size_hint()
+    }
+}

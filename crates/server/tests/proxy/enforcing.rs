@@ -1,0 +1,152 @@
+//! What the rules decide, and what a request holds until its response has ended.
+
+use serde_json::{Value, json};
+use tidegate_engine::engine::CheckOptions;
+
+use super::setup::{Running, Upstream, eventually, group, rule, to};
+
+async fn limited(rules: &Value) -> (Upstream, Running) {
+    let upstream = Upstream::start().await;
+    let proxy = Running::start(&to(&group("app", &[upstream.url()], &json!({}))), rules);
+    (upstream, proxy)
+}
+
+#[tokio::test]
+async fn who_is_denied_is_told_at_once_and_no_server_hears_of_it() {
+    let (upstream, proxy) = limited(&json!([rule("2/minute", &json!({}))])).await;
+    let mut client = proxy.client().await;
+    let allowed = client.get("/").await;
+    assert_eq!((allowed.status(), allowed.field("ratelimit")), (200, Some("\"rule\";r=1;t=60")));
+    assert_eq!(allowed.field("ratelimit-policy"), Some("\"rule\";q=2;w=60"));
+    assert_eq!(client.get("/").await.status(), 200);
+
+    let denied = client.get("/").await;
+    assert_eq!((denied.status(), denied.field("retry-after")), (429, Some("60")));
+    assert_eq!(denied.field("content-type"), Some("application/problem+json"));
+    assert_eq!(denied.json()["violated-policies"], json!(["rule"]));
+    assert_eq!(upstream.asked(), 2);
+    proxy.clock.advance(60_000_000_000);
+    assert_eq!(client.get("/").await.status(), 200, "what it was told is true");
+}
+
+#[tokio::test]
+async fn the_body_of_a_denied_request_does_not_break_the_connection() {
+    let (upstream, proxy) = limited(&json!([rule("0/minute", &json!({"match": post()}))])).await;
+    let mut client = proxy.client().await;
+    let body = "x".repeat(300_000);
+    let denied = client.ask(&format!("POST / HTTP/1.1\r\nhost: a\r\ncontent-length: 300000\r\n\r\n{body}")).await;
+    assert_eq!((denied.status(), denied.field("connection")), (429, None));
+    assert_eq!(client.get("/").await.status(), 200, "the next request on the same connection");
+    assert_eq!(upstream.asked(), 1);
+    // Who would send more than is worth reading is told that the connection ends.
+    let denied = client.ask("POST / HTTP/1.1\r\nhost: a\r\ncontent-length: 3000000000\r\n\r\n").await;
+    assert_eq!((denied.status(), denied.field("connection")), (429, Some("close")));
+    // Who asks first is not told to go on.
+    let mut client = proxy.client().await;
+    client.send("POST / HTTP/1.1\r\nhost: a\r\nexpect: 100-continue\r\ncontent-length: 5\r\n\r\n").await;
+    let told = client.rest().await;
+    assert!(told.starts_with("HTTP/1.1 429 "), "{told}");
+}
+
+fn post() -> Value {
+    json!([{"attribute": "method", "test": {"exact": ["POST"]}, "not": false, "ignore_case": false}])
+}
+
+#[tokio::test]
+async fn a_client_is_its_key_or_else_its_address() {
+    let upstream = Upstream::start().await;
+    let document = json!({
+        "version": 1, "domain": "test", "rules": [rule("1/minute", &json!({"per": ["client"]}))],
+        "identity": [{"header": "x-api-key", "attribute": "api_key"}, {"ip": {"trusted_proxies": ["127.0.0.0/8"], "ipv6_prefix": 64}}],
+    });
+    let proxy = Running::start_with(&to(&group("app", &[upstream.url()], &json!({}))), &document, &json!({}));
+    let mut client = proxy.client().await;
+    let mut status = async |fields: &str| client.ask(&format!("GET / HTTP/1.1\r\nhost: a\r\n{fields}\r\n")).await.status();
+    assert_eq!((status("x-api-key: a\r\n").await, status("x-api-key: a\r\n").await), (200, 429));
+    assert_eq!(status("x-api-key: b\r\n").await, 200);
+    assert_eq!((status("").await, status("").await), (200, 429));
+    let forwarded = "x-forwarded-for: 192.0.2.1\r\n";
+    assert_eq!((status(forwarded).await, status(forwarded).await), (200, 429));
+}
+
+#[tokio::test]
+async fn a_request_costs_what_its_fields_say() {
+    let cost = json!({"cost": {"attribute": "header:content-length", "default": 1, "max": 100}});
+    let (_upstream, proxy) = limited(&json!([rule("10/minute", &cost)])).await;
+    let mut client = proxy.client().await;
+    let asked = "POST / HTTP/1.1\r\nhost: a\r\ncontent-length: 6\r\n\r\n123456";
+    assert_eq!(client.ask(asked).await.field("ratelimit"), Some("\"rule\";r=4;t=60"));
+    assert_eq!(client.ask(asked).await.status(), 429);
+    assert_eq!(client.get("/").await.field("ratelimit"), Some("\"rule\";r=3;t=60"));
+}
+
+#[tokio::test]
+async fn a_server_says_what_a_request_really_cost() {
+    let upstream = Upstream::start().await;
+    let mut settings = to(&group("app", &[upstream.url()], &json!({})));
+    settings["cost_header"] = json!("x-cost");
+    let proxy = Running::start(&settings, &json!([rule("10/minute max_debt 10", &json!({}))]));
+    let mut client = proxy.client().await;
+    let answer = client.get("/cost").await;
+    assert_eq!((answer.field("ratelimit"), answer.field("x-cost")), (Some("\"rule\";r=6;t=60"), None));
+    assert_eq!(client.get("/").await.field("ratelimit"), Some("\"rule\";r=5;t=60"));
+}
+
+#[tokio::test]
+async fn a_slot_is_held_until_the_response_has_ended() {
+    let (upstream, proxy) = limited(&json!([rule("1 concurrent", &json!({}))])).await;
+    let (mut first, mut second) = (proxy.client().await, proxy.client().await);
+    first.send("GET /stream HTTP/1.1\r\nhost: a\r\n\r\n").await;
+    eventually("the server is asked", || upstream.asked() == 1).await;
+    assert_eq!(second.get("/").await.status(), 429);
+    upstream.door.notify_one();
+    assert_eq!(first.answer().await.status(), 200);
+    // It goes back when the last byte has been passed on.
+    for _ in 0..50 {
+        let answer = second.get("/").await;
+        if answer.status() == 200 {
+            return;
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+    }
+    panic!("the slot was not given back");
+}
+
+#[tokio::test]
+async fn a_slot_goes_back_when_somebody_breaks_off() {
+    let (upstream, proxy) = limited(&json!([rule("1 concurrent", &json!({}))])).await;
+    for round in 1..=3 {
+        let mut client = proxy.client().await;
+        client.send("GET /wait HTTP/1.1\r\nhost: a\r\n\r\n").await;
+        eventually("the server is asked", || upstream.asked() == round).await;
+        assert!(!is_free(&proxy));
+        drop(client);
+        eventually("the slot is free", || is_free(&proxy)).await;
+    }
+}
+
+/// Whether the only slot could be taken.
+fn is_free(proxy: &Running) -> bool {
+    struct Nothing;
+    impl tidegate_engine::engine::Facts for Nothing {
+        fn state<'a>(&'a self, _: &mut tidegate_core::rules::Request<'a>) {}
+    }
+    let engine = &proxy.app.engine;
+    let decision = engine.check_request(&Nothing, None, CheckOptions::default()).expect("a decision");
+    decision.is_allowed() && engine.release_decision(&decision).expect("its own decision")
+}
+
+#[tokio::test]
+async fn a_leaky_bucket_delays() {
+    let (upstream, proxy) = limited(&json!([rule("20/second leaky_bucket queue 1s", &json!({}))])).await;
+    let mut clients = Vec::new();
+    for _ in 0..3 {
+        let mut client = proxy.client().await;
+        client.send("GET / HTTP/1.1\r\nhost: a\r\n\r\n").await;
+        clients.push(client);
+    }
+    for client in &mut clients {
+        assert_eq!(client.answer().await.status(), 200);
+    }
+    assert_eq!(upstream.asked(), 3);
+}

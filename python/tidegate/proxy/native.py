@@ -1,0 +1,52 @@
+"""
+The settings as Rust takes them: the document of the service, and the section `proxy` (`crates/server/src/proxy/settings.rs`).
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any
+
+from tidegate.proxy.routes import Route
+from tidegate.proxy.table import OWN_GROUPS
+from tidegate.service.native import listener, to_document
+
+if TYPE_CHECKING:
+    from tidegate.proxy.upstreams import Group
+    from tidegate.service.settings import Settings
+
+_START = "upstream."
+
+
+def to_proxy_document(settings: Settings) -> dict[str, Any]:
+    """
+    Makes the document. It may hold the token: it is for the server, not for logs.
+
+    Args:
+        settings: The settings of a proxy.
+
+    Returns:
+        The document.
+    """
+    upstreams = settings["upstreams"]
+    routes = settings["routes"] or (Route((), "/", upstreams[0].name, None),)
+    section = {
+        "listener": listener(settings, "proxy"),
+        "upstreams": [_group(settings, group) for group in upstreams],
+        "routes": [
+            {"hosts": list(route.hosts), "path": route.path, "upstream": route.upstream, "rewrite": route.rewrite} for route in routes
+        ],
+        "trusted_proxies": list(settings["proxy.trusted_proxies"]),
+        "cost_header": settings["proxy.cost_header"],
+    }
+    return {**to_document(settings), "proxy": section}
+
+
+def _group(settings: Settings, group: Group) -> dict[str, Any]:
+    common = {
+        setting.key.removeprefix(_START): settings[setting.key] for setting in OWN_GROUPS["Upstreams"] if setting.key.startswith(_START)
+    }
+    options = {**common, **group.options}
+    tls_ca = options["tls_ca"]
+    options["tls_ca"] = None if tls_ca is None else os.path.abspath(tls_ca)  # noqa: PTH100  # keeps links, which are swapped
+    return {"name": group.name, "servers": list(group.servers), **options}

@@ -1,0 +1,74 @@
+"""
+How the proxy is set up: read and checked.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tidegate.proxy.table import TABLE
+from tidegate.service.settings import Checking, Settings
+from tidegate.service.settings import load as load_settings
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Mapping
+
+
+def load(
+    config: str | os.PathLike[str] | None = None,
+    *,
+    environment: Mapping[str, str] | None = None,
+    flags: Mapping[str, str | bool | None] | None = None,
+) -> Settings:
+    """
+    Reads settings: flags win over variables, variables over the file, the file over defaults.
+
+    Args:
+        config: The file; `None` for none.
+        environment: The variables; by default those of the process.
+        flags: Texts by the keys of settings.
+
+    Returns:
+        The settings.
+
+    Raises:
+        SettingsError: Something is wrong; it lists all problems.
+    """
+    return load_settings(config, environment=environment, flags=flags, table=TABLE, checking=ProxyChecking)
+
+
+class ProxyChecking(Checking):
+    """
+    What can be said of a proxy only when all settings are known. Its arguments are those of `Checking`.
+    """
+
+    def check(self) -> None:
+        """
+        Looks for problems, and notes them.
+        """
+        super().check()
+        if self.values["proxy.listen"] is None:
+            self.add("proxy.listen", "nothing-listens", "a proxy that is off forwards nothing", "name a host and a port")
+        self._check_routes()
+
+    def _check_routes(self) -> None:
+        upstreams, routes = self.values["upstreams"], self.values["routes"]
+        if upstreams is None:
+            if self.is_whole and not self.is_said("upstreams") and not self._is_wrong("upstreams"):
+                hint = "name a server: --upstream http://10.0.0.1:8000, TIDEGATE_UPSTREAMS, or `upstreams:` in the file of settings"
+                self.add("upstreams", "missing-key", "there is nowhere to forward to", hint)
+            return
+        names = [group.name for group in upstreams]
+        if routes is None:
+            if len(names) > 1 and not self._is_wrong("routes"):
+                self.add("upstreams", "missing-key", "with several groups, routes say which requests go where", "add `routes:` to the file")
+            return
+        for route in routes:
+            if route.upstream not in names:
+                known = f"the groups are {', '.join(names)}"
+                self.add("routes", "unknown-upstream", f"there is no group `{route.upstream:.80}`", known)
+
+    def _is_wrong(self, key: str) -> bool:
+        # Problems in a file say where in it they are.
+        return any(problem.message.startswith((f"{key}: ", f"{key}.", f"{key}[")) for problem in self.problems)

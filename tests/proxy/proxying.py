@@ -1,0 +1,171 @@
+"""
+A real proxy on free ports: a child process, or in this one.
+
+    with Running([upstream.url], RULES) as proxy:
+        answer = proxy.ask("GET", "/hello")
+        proxy.address       # http://127.0.0.1:41234
+"""
+
+from __future__ import annotations
+
+import http.client
+import json
+import re
+import sys
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Self
+
+from tidegate.proxy import Proxy, load
+
+if TYPE_CHECKING:
+    import signal
+    from collections.abc import Iterator, Mapping, Sequence
+    from types import TracebackType
+
+    from tests.servers import StartFailed
+    from tests.servers.process import Process, new_folder
+    from tests.servers.waiting import until
+else:
+    from servers import StartFailed
+    from servers.process import Process, new_folder
+    from servers.waiting import until
+
+NO_RULES = "version: 1\nrules: []\n"
+SETTINGS: dict[str, Any] = {
+    "proxy.listen": "127.0.0.1:0",
+    "http.listen": "127.0.0.1:0",
+    "workers": 1,
+    "shutdown.grace": "0s",
+}
+"""What tests have unless they say otherwise: free ports, one thread, no time to wait at the end."""
+
+_PORT = re.compile(r"^  (http|grpc|proxy) +(\S+)$", re.MULTILINE)
+_START_S = 30.0
+
+
+@dataclass(frozen=True)
+class Answer:
+    """
+    A response.
+    """
+
+    status: int
+    headers: http.client.HTTPMessage
+    body: bytes
+
+    @property
+    def json(self) -> Any:  # noqa: ANN401  # whatever it answers
+        """
+        The body, read as JSON.
+        """
+        return json.loads(self.body)
+
+
+def ask(address: str, method: str, path: str, body: bytes | None = None, headers: Mapping[str, str] | None = None) -> Answer:
+    """
+    Sends one request on a connection of its own.
+    """
+    connection = http.client.HTTPConnection(address.removeprefix("http://"), timeout=30)
+    try:
+        connection.request(method, path, body=body, headers=dict(headers or {}))
+        response = connection.getresponse()
+        return Answer(response.status, response.headers, response.read())
+    finally:
+        connection.close()
+
+
+class Running:
+    """
+    A child process that runs `tidegate proxy`. It ends with the test.
+
+    Args:
+        upstreams: Addresses of servers.
+        rules: The text of the rules.
+        settings: Settings by their keys.
+        config: The text of a file of settings.
+    """
+
+    def __init__(
+        self, upstreams: Sequence[str], rules: str = NO_RULES, settings: Mapping[str, Any] | None = None, *, config: str | None = None
+    ) -> None:
+        folder = new_folder("proxy")
+        self.log_file = folder / "log"
+        (folder / "rules.yaml").write_text(rules, encoding="utf-8")
+        chosen = {"rules": folder / "rules.yaml", **SETTINGS, **(settings or {})}
+        self.words = [word for key, value in chosen.items() for word in (f"--{key.replace('.', '-').replace('_', '-')}", str(value))]
+        self.words += [word for url in upstreams for word in ("--upstream", url)]
+        if config is not None:
+            (folder / "tidegate.yaml").write_text(config, encoding="utf-8")
+            self.words += ["--config", str(folder / "tidegate.yaml")]
+        self.addresses: dict[str, str] = {}
+        self._process: Process | None = None
+
+    @property
+    def address(self) -> str:
+        """
+        Where clients come in.
+        """
+        return self.addresses["proxy"]
+
+    @property
+    def process(self) -> Process:
+        """
+        The child.
+        """
+        assert self._process is not None, "it was not started"
+        return self._process
+
+    @property
+    def log(self) -> str:
+        """
+        Everything that it said.
+        """
+        return self.log_file.read_text(encoding="utf-8", errors="replace") if self.log_file.exists() else ""
+
+    def ask(self, method: str, path: str, body: bytes | None = None, headers: Mapping[str, str] | None = None) -> Answer:
+        """
+        Asks the proxy.
+        """
+        return ask(self.address, method, path, body, headers)
+
+    def send(self, number: signal.Signals) -> None:
+        """
+        Sends a signal.
+        """
+        self.process.send(number)
+
+    def wait(self, within: float = 30.0) -> int:
+        """
+        Waits for its end, and answers its exit code.
+        """
+        until(lambda: not self.process.is_running, within, lambda: f"it still runs\n{self.log}")
+        code = self.process.exit_code
+        assert code is not None
+        return code
+
+    def __enter__(self) -> Self:
+        self._process = Process([sys.executable, "-m", "tidegate", "proxy", *self.words], log=self.log_file)
+        until(lambda: not self.process.is_running or "\nstop: " in self.log, _START_S, lambda: self.log)
+        if not self.process.is_running:
+            raise StartFailed(self.log)
+        self.addresses = dict(_PORT.findall(self.log))
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> None:
+        self.process.kill()
+        if error is not None:
+            error.add_note(f"the proxy said:\n{self.log[-4000:]}")
+
+
+@contextmanager
+def here(upstreams: Sequence[str], rules: str = NO_RULES, settings: Mapping[str, Any] | None = None) -> Iterator[str]:
+    """
+    The same in this process, which starts faster; answers its address.
+    """
+    folder = new_folder("proxy")
+    (folder / "rules.yaml").write_text(rules, encoding="utf-8")
+    chosen = {"rules": folder / "rules.yaml", "watch": False, **SETTINGS, **(settings or {}), "upstreams": ",".join(upstreams)}
+    flags = {key: value if isinstance(value, bool) else str(value) for key, value in chosen.items()}
+    with Proxy(load(environment={}, flags=flags)) as proxy:
+        yield f"http://{proxy.addresses['proxy']}"

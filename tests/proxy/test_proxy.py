@@ -1,0 +1,224 @@
+"""
+The proxy between real clients and a real server.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import http.client
+import signal
+import socket
+import ssl
+import threading
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import httpx
+import pytest
+import websockets.sync.client
+
+if TYPE_CHECKING:
+    from tests.conftest import Eventually
+    from tests.proxy.proxying import Answer, Running, ask, here
+    from tests.proxy.upstream import Upstream
+    from tests.proxy.upstream_app import CHUNK
+    from tests.servers import certificates
+else:
+    from proxying import Running, ask, here
+    from servers import certificates
+    from upstream import Upstream
+    from upstream_app import CHUNK
+
+PER_CLIENT = """
+version: 1
+identity: [{header: x-api-key}, {ip: {}}]
+rules: [{name: per_client, per: client, quotas: 3/hour}]
+"""
+ONE_AT_A_TIME = "version: 1\nrules: [{name: slots, per: global, quotas: 1 concurrent}]\n"
+
+
+def told_headers(answer: Answer) -> dict[str, str]:
+    """What a server heard, by name."""
+    return dict(answer.json["headers"])
+
+
+def test_a_request_and_its_response_pass(upstream: Upstream) -> None:
+    """Method, path, fields and body reach the server, and its answer the client."""
+    with here([upstream.url]) as proxy:
+        answer = ask(proxy, "POST", "/a/b", b"hello", {"x-field": "value", "host": "shop.example.com"})
+
+    assert (200, "1.1 tidegate") == (answer.status, answer.headers["via"])
+    assert ("POST", "/a/b", 5) == (answer.json["method"], answer.json["path"], answer.json["size"])
+    heard = told_headers(answer)
+    assert ("value", "shop.example.com", "127.0.0.1") == (heard["x-field"], heard["host"], heard["x-forwarded-for"])
+
+
+def test_keys_are_counted_apart_and_who_has_none_by_address(upstream: Upstream) -> None:
+    """Three of each pass; the fourth is told when to come again."""
+    with here([upstream.url], PER_CLIENT) as proxy:
+        by_key = [ask(proxy, "GET", "/", headers={"x-api-key": "a"}) for _ in range(4)]
+        by_address = [ask(proxy, "GET", "/") for _ in range(4)]
+
+    for answers in (by_key, by_address):
+        assert [200, 200, 200, 429] == [answer.status for answer in answers]
+        assert ['"per_client";r=2;t=3600', '"per_client";r=1;t=3600'] == [answer.headers["ratelimit"][:24] for answer in answers[:2]]
+        denied = answers[3]
+        assert "application/problem+json" == denied.headers["content-type"]
+        assert 0 < int(denied.headers["retry-after"]) <= 3600
+        assert ["per_client"] == denied.json["violated-policies"]
+
+
+def test_a_client_of_http2_is_served(upstream: Upstream) -> None:
+    """Without TLS, by knowing that HTTP/2 is spoken; many requests at a time."""
+
+    async def ask_all(proxy: str) -> list[httpx.Response]:
+        async with httpx.AsyncClient(http1=False, http2=True, timeout=30) as client:
+            return await asyncio.gather(*(client.post(f"{proxy}/{number}", content=b"x" * 100_000) for number in range(20)))
+
+    with here([upstream.url]) as proxy:
+        answers = asyncio.run(ask_all(proxy))
+
+    assert {("HTTP/2", 200, "2 tidegate")} == {(answer.http_version, answer.status_code, answer.headers["via"]) for answer in answers}
+    assert [(f"/{number}", 100_000) for number in range(20)] == [(answer.json()["path"], answer.json()["size"]) for answer in answers]
+
+
+@pytest.mark.parametrize("version", ["HTTP/1.1", "HTTP/2"])
+def test_clients_may_speak_tls(upstream: Upstream, version: str) -> None:
+    """The version is agreed on in the handshake, and the server hears that the client came by TLS."""
+    made = certificates()
+    settings = {"proxy.tls.cert": made.server_cert, "proxy.tls.key": made.server_key}
+    trusted = ssl.create_default_context(cafile=str(made.ca))
+    with (
+        here([upstream.url], settings=settings) as proxy,
+        httpx.Client(verify=trusted, http1=True, http2=version == "HTTP/2", timeout=30, trust_env=False) as client,
+    ):
+        answer = client.get(proxy.replace("http:", "https:"))
+
+    assert (version, 200) == (answer.http_version, answer.status_code)
+    assert ["x-forwarded-proto", "https"] in answer.json()["headers"]
+
+
+def test_servers_may_speak_tls() -> None:
+    """They are asked if an authority vouches for them that is trusted, and not otherwise."""
+    made = certificates()
+    with Upstream(made.server_cert, made.server_key) as secured:
+        with here([secured.url], settings={"upstream.tls_ca": made.ca}) as proxy:
+            trusted = ask(proxy, "POST", "/", b"hello")
+        with here([secured.url], settings={"upstream.tls_ca": certificates(("stranger",)).ca}) as proxy:
+            stranger = ask(proxy, "POST", "/", b"hello")
+
+    assert (200, 5) == (trusted.status, trusted.json["size"])
+    assert 502 == stranger.status
+
+
+def test_web_sockets_pass_and_hold_their_slot(upstream: Upstream, eventually: Eventually) -> None:
+    """Messages go both ways; the slot is free once the connection has ended."""
+    with here([upstream.url], ONE_AT_A_TIME) as proxy:
+        with websockets.sync.client.connect(proxy.replace("http", "ws"), proxy=None) as client:
+            for message in ("hello", "x" * 200_000):
+                client.send(message)
+                assert message == client.recv(timeout=20)
+            assert 429 == ask(proxy, "GET", "/").status
+        eventually(lambda: ask(proxy, "GET", "/").status == 200)
+
+
+def test_a_slot_is_free_again_when_a_client_breaks_off(upstream: Upstream, eventually: Eventually) -> None:
+    """Also when the server would never have answered."""
+    with here([upstream.url], ONE_AT_A_TIME) as proxy:
+        host, port = proxy.removeprefix("http://").split(":")
+        before = upstream.count
+        with socket.create_connection((host, int(port)), timeout=10) as client:
+            client.sendall(b"GET /slow HTTP/1.1\r\nhost: a\r\n\r\n")
+            eventually(lambda: upstream.count > before)
+            assert 429 == ask(proxy, "GET", "/").status
+        eventually(lambda: ask(proxy, "GET", "/").status == 200)
+
+
+def test_long_bodies_stream_in_flat_memory(upstream: Upstream) -> None:
+    """64 MiB down and 64 MiB up pass whole, and the proxy does not hold them."""
+    size = 64 * 1024 * 1024
+    with Running([upstream.url]) as proxy:
+        ask(proxy.address, "GET", "/stream/16")
+        before = memory_of(proxy)
+        connection = http.client.HTTPConnection(proxy.address.removeprefix("http://"), timeout=60)
+        connection.request("GET", f"/stream/{size // len(CHUNK)}")
+        response = connection.getresponse()
+        received = 0
+        while part := response.read(1024 * 1024):
+            received += len(part)
+        digest = hashlib.sha256()
+
+        def parts() -> Any:  # noqa: ANN401  # what http.client takes
+            for _ in range(size // len(CHUNK)):
+                digest.update(CHUNK)
+                yield CHUNK
+
+        connection.request("PUT", "/", body=parts(), headers={"transfer-encoding": "chunked"}, encode_chunked=True)
+        told = connection.getresponse().read()
+        connection.close()
+        after = memory_of(proxy)
+
+    assert size == received
+    assert digest.hexdigest().encode() in told
+    assert after - before < 24 * 1024 * 1024, "a fraction of what passed"
+
+
+def memory_of(proxy: Running) -> int:
+    """The most memory that it ever had, in bytes."""
+    status = Path(f"/proc/{proxy.process.pid}/status").read_text(encoding="ascii")
+    return 1024 * next(int(line.split()[1]) for line in status.splitlines() if line.startswith("VmHWM:"))
+
+
+def test_a_drain_answers_what_runs(upstream: Upstream) -> None:
+    """A download that runs when SIGTERM comes ends whole, and the exit code says so."""
+    size = 32 * 1024 * 1024
+    with Running([upstream.url], settings={"shutdown.limit": "30s"}) as proxy:
+        connection = http.client.HTTPConnection(proxy.address.removeprefix("http://"), timeout=30)
+        connection.request("GET", f"/stream/{size // len(CHUNK)}")
+        response = connection.getresponse()
+        first = len(response.read(len(CHUNK)))
+        proxy.send(signal.SIGTERM)
+        rest = len(response.read())
+        connection.close()
+
+        assert size == first + rest
+        assert 0 == proxy.wait()
+
+
+def test_a_server_that_is_killed_costs_only_what_it_was_working_on(eventually: Eventually) -> None:
+    """Two servers under load, one is killed: those that it had not begun to answer go elsewhere or fail, all later ones pass."""
+    with Upstream() as stays, Upstream() as goes, here([stays.url, goes.url]) as proxy:
+        answers: list[int] = []
+        is_over = threading.Event()
+
+        def load() -> None:
+            while not is_over.is_set():
+                answers.append(ask(proxy, "GET", "/").status)
+
+        threads = [threading.Thread(target=load) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        try:
+            eventually(lambda: len(answers) >= 40)
+            goes.process.kill()
+            seen = len(answers)
+            eventually(lambda: len(answers) >= seen + 40, within=20)
+        finally:
+            is_over.set()
+            for thread in threads:
+                thread.join()
+
+        failed = [status for status in answers if status != 200]
+        assert len(failed) <= len(threads), "at most the requests in flight"
+        assert {502} >= set(failed)
+
+
+@pytest.mark.parametrize("path", ["/", "/stream/1"])
+def test_a_store_that_is_away_does_not_stop_the_proxy(upstream: Upstream, path: str) -> None:
+    """`on_store_error` decides, and the request is forwarded all the same."""
+    away = {"store": "redis://127.0.0.1:1", "budget": "20ms", "on_store_error": "allow"}
+    with here([upstream.url], PER_CLIENT, away) as proxy:
+        statuses = {ask(proxy, "GET", path).status for _ in range(8)}
+
+    assert {200} == statuses

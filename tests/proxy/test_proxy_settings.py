@@ -1,0 +1,130 @@
+"""
+The settings of the proxy: one table for file, flags and variables, and every mistake with its place.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tidegate.cli import run
+from tidegate.proxy import load
+from tidegate.proxy.native import to_proxy_document
+from tidegate.proxy.table import TABLE
+from tidegate.service import SettingsError, describe
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A folder with rules."""
+    (tmp_path / "rules.yaml").write_text("version: 1\nrules: []\n", encoding="utf-8")
+    return tmp_path
+
+
+def document_of(folder: Path, text: str = "", environment: dict[str, str] | None = None, **flags: str) -> Any:  # noqa: ANN401  # JSON
+    """The section for Rust that settings make."""
+    (folder / "tidegate.yaml").write_text(f"rules: rules.yaml\n{text}", encoding="utf-8")
+    return to_proxy_document(load(folder / "tidegate.yaml", environment=environment or {}, flags=flags))["proxy"]
+
+
+def test_one_list_of_servers_is_one_group_for_everything(folder: Path) -> None:
+    """From a file, a variable or flags alike."""
+    servers = ["http://10.0.0.1:8000", "http://app"]
+    by_file = document_of(folder, f"upstreams: {json.dumps(servers)}\n")
+    by_variable = document_of(folder, environment={"TIDEGATE_UPSTREAMS": ",".join(servers)})
+    by_flag = document_of(folder, upstreams=", ".join(servers))
+
+    assert by_file == by_variable == by_flag
+    assert [("default", servers)] == [(group["name"], group["servers"]) for group in by_file["upstreams"]]
+    assert [{"hosts": [], "path": "/", "upstream": "default", "rewrite": None}] == by_file["routes"]
+    assert {"tcp": {"host": "127.0.0.1", "port": 8000}} == by_file["listener"]["listen"]
+
+
+def test_groups_have_what_they_say_and_else_what_all_have(folder: Path) -> None:
+    """`upstream.x` holds for all groups, and a group can say it again."""
+    text = """
+upstream: {idle_timeout: 7s, host: rewrite}
+upstreams:
+  app: [http://a:1]
+  search: {servers: https://b:2, idle_timeout: 500ms, protocol: http2, tls_ca: ca.pem}
+routes:
+  - {hosts: [shop.example.com, "*.example.com"], path: /search, rewrite: /, upstream: search}
+  - {upstream: app}
+"""
+    found = document_of(folder, text)
+
+    app, search = found["upstreams"]
+    assert ("app", 7.0, "rewrite", "http1") == (app["name"], app["idle_timeout"], app["host"], app["protocol"])
+    assert ("search", 0.5, "rewrite", "http2") == (search["name"], search["idle_timeout"], search["host"], search["protocol"])
+    assert (["https://b:2"], str(folder / "ca.pem"), None) == (search["servers"], search["tls_ca"], app["tls_ca"])
+    first, second = found["routes"]
+    assert {"hosts": ["shop.example.com", "*.example.com"], "path": "/search", "rewrite": "/", "upstream": "search"} == first
+    assert ([], "/") == (second["hosts"], second["path"])
+
+
+@pytest.mark.parametrize(
+    ("text", "code", "line"),
+    [
+        pytest.param("", "missing-key", None, id="no-upstreams"),
+        pytest.param("upstreams: [http://a/path]\n", "bad-upstream", 2, id="path"),
+        pytest.param("upstreams: [ftp://a]\n", "bad-upstream", 2, id="scheme"),
+        pytest.param("upstreams: [http://a:99999]\n", "bad-upstream", 2, id="port"),
+        pytest.param("upstreams: ['http://u:p@a']\n", "bad-upstream", 2, id="user"),
+        pytest.param("upstreams: {1a: [http://a]}\n", "bad-name", 2, id="name"),
+        pytest.param("upstreams: {a: {protocol: http1}}\n", "missing-key", 2, id="no-servers"),
+        pytest.param("upstreams: {a: {servers: http://a, retrys: 1}}\n", "unknown-key", 2, id="unknown-option"),
+        pytest.param("upstreams: {a: {servers: http://a, retries: many}}\n", "not-a-whole-number", 2, id="wrong-option"),
+        pytest.param("upstreams: {a: http://a, b: http://b}\n", "missing-key", 2, id="no-routes"),
+        pytest.param("upstreams: {a: http://a}\nroutes: [{upstream: b}]\n", "unknown-upstream", 3, id="unknown-group"),
+        pytest.param("upstreams: {a: http://a}\nroutes: [{path: api, upstream: a}]\n", "bad-path", 3, id="bad-path"),
+        pytest.param("upstreams: {a: http://a}\nroutes: [{path: /a?b, upstream: a}]\n", "bad-path", 3, id="query"),
+        pytest.param("upstreams: {a: http://a}\nroutes: [{hosts: 'a:80', upstream: a}]\n", "bad-host", 3, id="bad-host"),
+        pytest.param("upstreams: {a: http://a}\nroutes: [{paths: /a, upstream: a}]\n", "unknown-key", 3, id="unknown-key"),
+        pytest.param("upstreams: {a: http://a}\nroutes: [{path: /a}]\n", "missing-key", 3, id="leads-nowhere"),
+        pytest.param("upstreams: {a: http://a}\nroutes: {upstream: a}\n", "wrong-type", 3, id="no-list"),
+        pytest.param("upstreams: http://a\nproxy: {listen: off}\n", "nothing-listens", 3, id="off"),
+        pytest.param("upstreams: http://a\nproxy: {listen: '127.0.0.1:8080'}\n", "same-address", 3, id="same-address"),
+        pytest.param("upstreams: http://a\nproxy: {cost_header: 'x cost'}\n", "bad-header", 3, id="bad-header"),
+    ],
+)
+def test_a_mistake_is_told_with_its_place(folder: Path, text: str, code: str, line: int | None) -> None:
+    """Once, with the line in the file."""
+    with pytest.raises(SettingsError) as caught:
+        document_of(folder, text)
+
+    problems = caught.value.problems
+    assert [code] == [problem.code for problem in problems]
+    assert line is None or f"tidegate.yaml:{line}:" in problems[0].where
+
+
+def test_routes_are_no_variable(folder: Path) -> None:
+    """They are more than a text can say."""
+    with pytest.raises(SettingsError, match="not-here"):
+        document_of(folder, "upstreams: http://a\n", {"TIDEGATE_ROUTES": "everywhere"})
+
+
+def test_every_setting_is_in_the_schema(folder: Path) -> None:
+    """An editor knows all of them, with the structured ones."""
+    schema = describe.json_schema(TABLE)
+
+    assert {"proxy", "upstreams", "upstream", "routes", "rules", "http"} <= set(schema["properties"])
+    group = schema["properties"]["upstreams"]["anyOf"][2]["additionalProperties"]["anyOf"][2]
+    assert {key.removeprefix("upstream.") for key in TABLE if key.startswith("upstream.")} <= set(group["properties"])
+    assert folder.exists()
+
+
+def test_the_command_checks_and_shows(folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """`--check` says that all is right, `--show` every setting, and mistakes have an exit code."""
+    monkeypatch.chdir(folder)
+    words = ["proxy", "--rules", "rules.yaml", "--upstream", "http://10.0.0.1:8000", "--upstream", "http://10.0.0.2"]
+    assert 0 == run([*words, "--check"])
+    assert "settings and rules are right: no rules" in capsys.readouterr().out
+    assert 0 == run([*words, "--show"])
+    assert "upstreams: default: http://10.0.0.1:8000, http://10.0.0.2  # --upstream" in capsys.readouterr().out
+    assert 1 == run(["proxy", "--rules", "rules.yaml", "--check"])
+    assert "there is nowhere to forward to" in capsys.readouterr().err

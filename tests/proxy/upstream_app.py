@@ -1,0 +1,108 @@
+"""
+The program of a server behind a proxy: it tells back what it was asked, streams, and speaks WebSocket.
+
+    python upstream_app.py PORT [CERT KEY]
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import os
+import sys
+from typing import TYPE_CHECKING, Any
+
+import uvicorn
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    Receive = Callable[[], Awaitable[dict[str, Any]]]
+    Send = Callable[[dict[str, Any]], Awaitable[None]]
+
+CHUNK = b"x" * 65_536
+"""What a stream is made of."""
+
+_asked = 0
+
+
+async def application(scope: dict[str, Any], receive: Receive, send: Send) -> None:
+    """
+    Answers by path: `/stream/<chunks>` sends that many chunks, `/digest` a digest of the body, `/slow` never; the rest is told back.
+    """
+    global _asked  # noqa: PLW0603  # one server per process
+    if scope["type"] == "lifespan":
+        await _live(receive, send)
+        return
+    if scope["type"] == "websocket":
+        await _echo(receive, send)
+        return
+    path: str = scope["path"]
+    if path == "/count":
+        await _answer(send, str(_asked).encode())
+        return
+    _asked += 1
+    if path.startswith("/stream/"):
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        for _ in range(int(path.removeprefix("/stream/"))):
+            await send({"type": "http.response.body", "body": CHUNK, "more_body": True})
+        await send({"type": "http.response.body", "body": b""})
+        return
+    if path == "/slow":
+        while (await receive())["type"] != "http.disconnect":
+            pass
+        return
+    digest, size = hashlib.sha256(), 0
+    while True:
+        message = await receive()
+        digest.update(message.get("body", b""))
+        size += len(message.get("body", b""))
+        if not message.get("more_body", False):
+            break
+    headers = [[name.decode("latin-1"), value.decode("latin-1")] for name, value in scope["headers"]]
+    told = {"method": scope["method"], "path": path, "headers": headers, "size": size, "digest": digest.hexdigest(), "process": os.getpid()}
+    await _answer(send, json.dumps(told).encode())
+
+
+async def _answer(send: Send, body: bytes) -> None:
+    headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
+    await send({"type": "http.response.start", "status": 200, "headers": headers})
+    await send({"type": "http.response.body", "body": body})
+
+
+async def _echo(receive: Receive, send: Send) -> None:
+    await receive()
+    await send({"type": "websocket.accept"})
+    while (message := await receive())["type"] == "websocket.receive":
+        await send({"type": "websocket.send", **{name: message[name] for name in ("text", "bytes") if message.get(name) is not None}})
+
+
+async def _live(receive: Receive, send: Send) -> None:
+    while True:
+        message = await receive()
+        await send({"type": f"{message['type']}.complete"})
+        if message["type"] == "lifespan.shutdown":
+            return
+
+
+def main() -> None:
+    """
+    Serves until it is killed.
+    """
+    # A certificate and its key may stand behind the port.
+    cert, key = sys.argv[2:4] if len(sys.argv) > 2 else (None, None)
+    config = uvicorn.Config(
+        application,
+        host="127.0.0.1",
+        port=int(sys.argv[1]),
+        access_log=False,
+        ws="websockets-sansio",
+        ssl_certfile=cert,
+        ssl_keyfile=key,
+    )
+    asyncio.run(uvicorn.Server(config).serve())
+
+
+if __name__ == "__main__":
+    main()
