@@ -15,10 +15,14 @@ from typing import Any
 from fastapi import Depends, FastAPI, Request, Response
 
 Application = Callable[[dict[str, Any], Callable[[], Awaitable[Any]], Callable[[Any], Awaitable[None]]], Awaitable[None]]
-Make = Callable[[str | None], Awaitable[FastAPI]]
-"""Makes the application, on the store of this address or in memory, inside the event loop that will serve it."""
+Make = Callable[[str | None, float], Awaitable[FastAPI]]
+"""Makes the application, on the store of this address or in memory, inside the event loop that will serve it. Tidegate has a budget."""
 
 AMOUNT = 1_000_000_000
+BUDGET_S = 0.005
+"""What one gets without asking."""
+PATIENT_S = 5.0
+"""Nothing is decided without the store, however busy the machine is: that would be faster, and would not be what is measured."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +47,7 @@ class Subject:
         return True
 
 
-async def _bare(_store: str | None) -> FastAPI:
+async def _bare(_store: str | None, _budget: float) -> FastAPI:
     app = FastAPI()
 
     @app.get("/")
@@ -53,22 +57,22 @@ async def _bare(_store: str | None) -> FastAPI:
     return app
 
 
-async def _tidegate(store: str | None) -> FastAPI:
+async def _tidegate(store: str | None, budget: float) -> FastAPI:
     """The middleware: header fields on every response."""
     from tidegate.integrations.fastapi import RateLimit
 
-    app = await _bare(None)
-    app.add_middleware(RateLimit, f"{AMOUNT}/day", store=store or "memory://")
+    app = await _bare(None, budget)
+    app.add_middleware(RateLimit, f"{AMOUNT}/day", store=store or "memory://", budget=budget)
     return app
 
 
-async def _tidegate_route(store: str | None) -> FastAPI:
+async def _tidegate_route(store: str | None, budget: float) -> FastAPI:
     """A limit of the route: header fields on every response of it."""
     from tidegate.integrations.fastapi import limit
 
     app = FastAPI()
 
-    @app.get("/", dependencies=[Depends(limit(f"{AMOUNT}/day", store=store or "memory://"))])
+    @app.get("/", dependencies=[Depends(limit(f"{AMOUNT}/day", store=store or "memory://", budget=budget))])
     async def root() -> dict[str, bool]:
         return {"ok": True}
 
@@ -76,7 +80,7 @@ async def _tidegate_route(store: str | None) -> FastAPI:
 
 
 def _slowapi(*, headers: bool) -> Make:
-    async def make(store: str | None) -> FastAPI:
+    async def make(store: str | None, _budget: float) -> FastAPI:
         from slowapi import Limiter, _rate_limit_exceeded_handler
         from slowapi.errors import RateLimitExceeded
         from slowapi.util import get_remote_address
@@ -88,7 +92,7 @@ def _slowapi(*, headers: bool) -> Make:
 
         @app.get("/")
         @limiter.limit(f"{AMOUNT}/day")
-        async def root(request: Request, response: Response) -> dict[str, bool]:
+        async def root(request: Request, response: Response) -> dict[str, bool]:  # noqa: ARG001 - it asks for both
             return {"ok": True}
 
         return app
@@ -96,7 +100,7 @@ def _slowapi(*, headers: bool) -> Make:
     return make
 
 
-async def _fastapi_limiter(store: str | None) -> FastAPI:
+async def _fastapi_limiter(store: str | None, _budget: float) -> FastAPI:
     """It tells the client nothing."""
     from fastapi_limiter.depends import RateLimiter
     from pyrate_limiter import Duration, Limiter, Rate, RedisBucket
@@ -117,7 +121,7 @@ async def _fastapi_limiter(store: str | None) -> FastAPI:
     return app
 
 
-async def _throttled(store: str | None) -> FastAPI:
+async def _throttled(store: str | None, _budget: float) -> FastAPI:
     """It has nothing of its own for FastAPI: a dependency of three lines, which tells the client nothing."""
     from throttled.asyncio import MemoryStore, RedisStore, Throttled, rate_limiter
 

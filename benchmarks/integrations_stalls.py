@@ -1,8 +1,8 @@
 """
 How long the event loop of a FastAPI application stands still because of its limiter, with Redis and while that is frozen (SIGSTOP).
 
-A task that wants to run every millisecond says how late it was. Everybody runs with the settings that one gets without asking. The application
-without a limiter is measured like the others: its stalls are those of the machine.
+A task that wants to run every millisecond says how late it was. Everybody runs with the settings that one gets without asking. The
+application without a limiter is measured like the others: its stalls are those of the machine.
 """
 
 import asyncio
@@ -52,7 +52,7 @@ def _measure(*, quick: bool, advance: Advance) -> dict[str, Any]:
 
 async def _longest_stall(subject: apps.Subject, server: "Single", *, is_frozen: bool) -> float:
     """Return seconds. Requests come from several tasks, with a pause between two, so that the loop has nothing to do most of the time."""
-    app = await subject.make(server.url())
+    app = await subject.make(server.url(), apps.BUDGET_S)
     await integrations_asgi.requests(app, 100)
     gc.collect()
     ends = perf_counter() + FROZEN_S

@@ -103,6 +103,16 @@ k6 starts calls at a steady rate, whatever became of the ones before, each for o
 Every client asks once through `/api/v1/rate-limit/check/batch`, a thousand per request; then all ask again. *Started* is after twenty such requests, with the Python that supervises the service.
 State of `gcra` has one size. `sliding_window` remembers up to 16 checks of a client, and takes room for them in steps, the last of them with the ninth. Growth is judged from then on.
 """,
+    "Integrations, FastAPI in memory": """
+A trivial application, called as a server calls it, without a network: one after the other, and on Redis also by {integration_tasks} tasks at once. *Added* is the median over {integration_rounds} rounds of the difference to the application without a limiter in the same round, so the framework's own part of a limit is in it.
+Each limiter is used as its documentation shows it, in its fastest configuration. Only Tidegate and `slowapi` with headers tell clients what is left; `throttled-py` has nothing for FastAPI and is called by a dependency of three lines.
+""",
+    "Integrations, FastAPI over HTTP, in memory": """
+The same under uvicorn on core 0, loaded by wrk with {integration_connections} connections from core 1, where the store is too. Microseconds are processor time of the server per request.
+""",
+    "Integrations, event loop": """
+A task that wants to run every millisecond says how late it was, while {stall_tasks} tasks send requests with pauses, for {frozen_ms} ms: with Redis, and while Redis is stopped (SIGSTOP). The median of {stall_rounds} rounds counts. Stalls of the application without a limiter are those of the machine.
+""",
 }
 
 REPRODUCE = """

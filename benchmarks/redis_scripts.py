@@ -23,7 +23,8 @@ FILE = Path(__file__)
 TASKS = 64
 LIMIT, ALLOWED, DENIED = 100, 90, 20
 # What scripts of all limiters here are made of; heartbeats call others.
-INNER = ("time", "get", "mget", "exists", "set", "del", "incr", "incrby", "expire", "pexpire", "ttl", "pttl", "lrange", "lindex", "lpush", "ltrim")
+INNER = ("time", "get", "mget", "exists", "set", "del", "incr", "incrby")  # of ours
+INNER += ("expire", "pexpire", "ttl", "pttl", "lrange", "lindex", "lpush", "ltrim")  # and of peers
 
 QUOTAS = {
     "fixed_window": f"{LIMIT}/day fixed_window",

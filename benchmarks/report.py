@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from typing import Any
 
+import integrations_report
 import redis_report
 import service_report
 from bars import judge
@@ -25,6 +26,7 @@ def tables(results: dict[str, Any]) -> Iterator[tuple[str, list[str], Rows]]:
     yield from _memory(results.get("memory") or {})
     yield from redis_report.tables(results.get("redis") or {})
     yield from service_report.tables(results.get("service") or {})
+    yield from integrations_report.tables(results.get("integrations") or {})
 
 
 def page(results: dict[str, Any]) -> str:
@@ -192,4 +194,5 @@ def _facts(results: dict[str, Any]) -> dict[str, str]:
         "clock_ns": str(clock),
         **redis_report.facts(results.get("redis") or {}),
         **service_report.facts(results.get("service") or {}),
+        **integrations_report.facts(results.get("integrations") or {}),
     }

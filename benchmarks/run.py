@@ -14,6 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import integrations_run
 import machine
 import memory
 import plot
@@ -39,6 +40,7 @@ SUBJECTS = {
     "memory": memory.measure,
     "redis": redis_store.measure,
     "service": service_run.measure,
+    "integrations": integrations_run.measure,
 }
 TITLES = {
     "python": "Calls from Python",
@@ -48,6 +50,7 @@ TITLES = {
     "memory": "Bytes per key",
     "redis": "The shared store",
     "service": "The service",
+    "integrations": "The integrations",
 }
 
 

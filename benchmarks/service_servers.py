@@ -128,7 +128,7 @@ def peer(name: str, cores: Sequence[int]) -> Iterator[Target]:
     """Run one of `service_peers.py` in this block."""
     port = free_port()
     address = f"127.0.0.1:{port}"
-    with _process([sys.executable, str(PEERS), name, str(port)], port, cores) as process:
+    with listening([sys.executable, str(PEERS), name, str(port)], port, cores) as process:
         yield Target(process.pid, f"http://{address}", address)
 
 
@@ -139,7 +139,7 @@ def nginx(cores: Sequence[int]) -> Iterator[Target]:
     configuration = folder / "nginx.conf"
     configuration.write_text(NGINX.format(folder=folder, port=port, answer=CONSTANT), encoding="utf-8")
     words = [str(program("nginx")), "-c", str(configuration), "-p", str(folder), "-g", "daemon off;"]
-    with _process(words, port, cores) as process:
+    with listening(words, port, cores) as process:
         yield Target(process.pid, f"http://127.0.0.1:{port}")
 
 
@@ -168,7 +168,7 @@ def reference_service(store: Single, cores: Sequence[int]) -> Iterator[Target]:
         # As many threads as it has cores, which it cannot see.
         "GOMAXPROCS": str(len(cores)),
     }
-    with _process([str(program("service_cmd"))], ports[1], cores, environment) as process:
+    with listening([str(program("service_cmd"))], ports[1], cores, environment) as process:
         yield Target(process.pid, "", f"127.0.0.1:{ports[1]}")
 
 
@@ -183,7 +183,8 @@ def store(cores: Sequence[int]) -> Iterator[Single]:
 
 
 @contextmanager
-def _process(words: list[str], port: int, cores: Sequence[int], environment: Mapping[str, str] | None = None) -> Iterator[Process]:
+def listening(words: list[str], port: int, cores: Sequence[int], environment: Mapping[str, str] | None = None) -> Iterator[Process]:
+    """Run a program that listens on this port in this block, on these cores."""
     log = new_folder("peer") / "log"
     with pinned(cores):
         process = Process(words, log=log, env=environment)

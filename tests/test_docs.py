@@ -34,7 +34,7 @@ else:
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 MODULES = sorted((ROOT / "python" / "tidegate").rglob("*.py"))
-EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
+EXAMPLES = sorted([*(ROOT / "examples").glob("*.py"), *(ROOT / "examples" / "integrations").glob("*.py")])
 ALGORITHMS = ROOT / "crates" / "core" / "src" / "algorithm"
 FENCE = re.compile(r"^(?P<indent> *)```python\n(?P<code>.*?)^(?P=indent)```$", re.MULTILINE | re.DOTALL)
 FILE = re.compile(r'^```yaml title="(?P<name>[\w.-]+)"\n(?P<text>.*?)^```$', re.MULTILINE | re.DOTALL)

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tidegate import Limiter
+from tidegate._gate import KeyGate
+from tidegate._wait import Ask, Call, steps
 from tidegate.errors import UsageError
 from tidegate.testing import ManualClock
 
@@ -252,3 +254,27 @@ def test_infinity_is_no_timeout(wait: Wait, clock: ManualClock, timeout: float) 
     limiter.check("k")
 
     assert wait(limiter, "k", timeout=timeout)
+
+
+def test_room_that_comes_while_asking_is_taken(clock: ManualClock) -> None:
+    """
+    A store or a service takes its time: what was denied may fit by the time of the next question, and that is no reason to give up.
+    """
+    limiter = Limiter("10/second burst 1", clock=clock)
+    gate = KeyGate(limiter, "a")
+    limiter.check("a")
+    script = steps(Ask(gate, timeout_ns=SECOND_NS), clock)
+    step, asked, decision = next(script), [], None
+    while decision is None:
+        answer = None
+        if isinstance(step, Call):
+            asked.append(step.name)
+            answer = step.run(gate)
+            clock.advance(0.1)
+        try:
+            step = script.send(answer)
+        except StopIteration as end:
+            decision = end.value
+
+    assert ["check", "peek", "check"] == asked
+    assert decision.allowed

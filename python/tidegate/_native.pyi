@@ -145,6 +145,8 @@ class Decision:
         Returns:
             `RateLimit-Policy`, `RateLimit` and, when denied with a finite wait, `Retry-After`, rounded so that they stay true.
         """
+    def header_pairs(self) -> list[tuple[bytes, bytes]]:
+        """The same as ASGI writes it: names in lower case and values, as bytes."""
 
 @final
 class ManualClock:

@@ -220,10 +220,17 @@ def steps(ask: Ask, clock: ManualClock | None) -> Steps:
         if decision.retry_is_hint:
             wait_ns = min(wait_ns, poll_ns) if left_ns is None else min(wait_ns, poll_ns, left_ns)
             poll_ns = min(2 * poll_ns, POLL_MAX_NS)
-        elif left_ns is not None and (wait_ns > left_ns or (yield Call("peek")).allowed):
-            # Waiting would be in vain. Either the wait is exact and ends after the deadline; or there is a place in a queue that starts
-            # after it, and while the queue drains the deadline comes nearer just as fast.
-            return decision
+        elif deadline_ns is not None and left_ns is not None:
+            # The wait is exact, and ends after the deadline.
+            if wait_ns > left_ns:
+                return decision
+            peek: Decision = yield Call("peek")
+            if peek.allowed:
+                # There is a place in a queue that starts after the deadline, and while the queue drains that comes nearer just as fast.
+                if peek.delay_ns > deadline_ns - now_ns(clock):
+                    return decision
+                # Or there is room by now, because asking took its time.
+                wait_ns = 0
         yield wait_ns
 
 

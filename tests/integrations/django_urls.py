@@ -7,10 +7,10 @@ from __future__ import annotations
 import asyncio
 import tempfile
 import threading
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from django.http import FileResponse, HttpRequest, HttpResponse, StreamingHttpResponse
-from django.urls import path
+from django.urls import URLPattern, path
 from django.utils.decorators import method_decorator
 from django.views import View
 from rest_framework.response import Response
@@ -21,9 +21,10 @@ from tidegate.integrations.django._settings import state
 from tidegate.integrations.django.rest_framework import TidegateThrottle
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator
+    from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 
     from rest_framework.request import Request
+    from rest_framework.throttling import BaseThrottle
 
 may_end = threading.Event()
 """When streams of this process end."""
@@ -203,7 +204,7 @@ class Api(APIView):
     A view of REST framework.
     """
 
-    throttle_classes = (ByUser,)
+    throttle_classes: Sequence[type[BaseThrottle]] = (ByUser,)
 
     def get(self, request: Request) -> Response:
         """
@@ -255,17 +256,36 @@ class EmptyApi(Api):
     throttle_classes = (LateThrottle,)
 
 
+PLAIN: tuple[Callable[..., object], ...] = (
+    broken,
+    stream,
+    stream_async,
+    torn,
+    torn_async,
+    forever,
+    file,
+    held,
+    few,
+    few_async,
+    twice,
+)
+"""Found under their names."""
+
+SLOTTED: tuple[Callable[..., object], ...] = (index, broken, stream, stream_async, torn, torn_async, forever)
+"""Found under their names too, and with one slot each under `own_` and their names."""
+
+
+def _route(prefix: str, view: Callable[..., Any]) -> URLPattern:
+    name = f"{prefix}{view.__name__}"
+    return path(name, limit("1 concurrent")(view) if prefix else view, name=name)
+
+
 urlpatterns = [
     path("", index, name="index"),
     path("größe", index, name="size"),
     path("healthz", index, name="healthz"),
-    *(
-        path(view.__name__, view, name=view.__name__)
-        for view in (broken, stream, stream_async, torn, torn_async, forever, file, held, few, few_async, twice)
-    ),
-    path("own_stream", limit("1 concurrent")(stream), name="own_stream"),
-    path("own_stream_async", limit("1 concurrent")(stream_async), name="own_stream_async"),
-    path("own_forever", limit("1 concurrent")(forever), name="own_forever"),
+    *(_route("", view) for view in PLAIN),
+    *(_route("own_", view) for view in SLOTTED),
     path("classy", Classy.as_view(), name="classy"),
     path("classy_async", ClassyAsync.as_view(), name="classy_async"),
     path("api", Api.as_view()),

@@ -9,7 +9,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from email.utils import formatdate
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, ClassVar, Self
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -36,11 +36,18 @@ class Asked:
 class Answer:
     """
     What the server says to it.
+
+    Args:
+        status: The status.
+        fields: The header fields.
+        body: The body.
+        gap: Seconds between its bytes.
     """
 
     status: int = 200
     fields: dict[str, str] = field(default_factory=dict)
     body: bytes = b"ok"
+    gap: float = 0.0
 
 
 class LimitedServer:
@@ -56,7 +63,9 @@ class LimitedServer:
         self.asked: list[Asked] = []
         self.statuses: Counter[int] = Counter()
         self.connections = 0
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(self))
+        self.is_closing = threading.Event()
+        self.lock = threading.Lock()
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), type("Handler", (_Handler,), {"limited": self}))
         self._server.daemon_threads = True
         self._thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
 
@@ -72,59 +81,68 @@ class LimitedServer:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> None:
+        self.is_closing.set()
         self._server.shutdown()
         self._server.server_close()
         self._thread.join()
 
 
-def _handler(server: LimitedServer) -> type[BaseHTTPRequestHandler]:
-    lock = threading.Lock()
+class _Handler(BaseHTTPRequestHandler):
+    """
+    One connection. Each server has a subclass that knows it.
+    """
 
-    class Handler(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
-        wbufsize = -1  # One packet per answer: otherwise each waits for the acknowledgement of its first half.
+    limited: ClassVar[LimitedServer]
+    protocol_version = "HTTP/1.1"
+    wbufsize = -1  # One packet per answer: otherwise each waits for the acknowledgement of its first half.
 
-        def setup(self) -> None:
-            super().setup()
-            with lock:
-                server.connections += 1
+    def setup(self) -> None:
+        super().setup()
+        with self.limited.lock:
+            self.limited.connections += 1
 
-        def handle_one_request(self) -> None:
-            try:
-                super().handle_one_request()
-            except ConnectionError:
-                self.close_connection = True
+    def handle_one_request(self) -> None:
+        try:
+            super().handle_one_request()
+        except ConnectionError:
+            self.close_connection = True
 
-        def answer(self) -> None:
-            asked = Asked(self.command, self.path, self._body())
-            answer = server.decide(asked)
-            with lock:
-                server.asked.append(asked)
-                server.statuses[answer.status] += 1
-            # Without the fields that the module adds by itself: a test tells the time.
-            self.send_response_only(answer.status)
-            for name, value in answer.fields.items():
-                self.send_header(name, value)
-            self.send_header("Content-Length", str(len(answer.body)))
-            self.end_headers()
-            self.wfile.write(answer.body)
+    def answer(self) -> None:
+        asked = Asked(self.command, self.path, self._body())
+        answer = self.limited.decide(asked)
+        with self.limited.lock:
+            self.limited.asked.append(asked)
+            self.limited.statuses[answer.status] += 1
+        # Without the fields that the module adds by itself: a test tells the time.
+        self.send_response_only(answer.status)
+        for name, value in answer.fields.items():
+            self.send_header(name, value)
+        self.send_header("Content-Length", str(len(answer.body)))
+        self.end_headers()
+        self._write(answer)
 
-        do_GET = do_PUT = do_POST = answer  # noqa: N815  # the names that the module looks for
+    do_GET = do_PUT = do_POST = answer  # noqa: N815  # the names that the module looks for
 
-        def _body(self) -> bytes:
-            if self.headers.get("Transfer-Encoding") != "chunked":
-                return self.rfile.read(int(self.headers.get("Content-Length") or 0))
-            parts = []
-            while size := int(self.rfile.readline(), 16):
-                parts.append(self.rfile.read(size))
-                self.rfile.readline()
+    def _write(self, answer: Answer) -> None:
+        size = 1 if answer.gap else max(1, len(answer.body))
+        for start in range(0, len(answer.body), size):
+            self.wfile.write(answer.body[start : start + size])
+            self.wfile.flush()
+            if answer.gap and self.limited.is_closing.wait(answer.gap):
+                return
+
+    def _body(self) -> bytes:
+        if self.headers.get("Transfer-Encoding") != "chunked":
+            return self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        parts = []
+        while size := int(self.rfile.readline(), 16):
+            parts.append(self.rfile.read(size))
             self.rfile.readline()
-            return b"".join(parts)
+        self.rfile.readline()
+        return b"".join(parts)
 
-        def log_message(self, format: str, *args: object) -> None:  # noqa: A002  # the name in the base class
-            pass
-
-    return Handler
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002  # the name in the base class
+        pass
 
 
 def by(limiter: Limiter, form: Form, clock: ManualClock) -> Callable[[Asked], Answer]:

@@ -325,15 +325,16 @@ def test_rules_without_an_identity_count_by_key_or_address(tmp_path: Path) -> No
 
 def test_a_mounted_application_with_the_same_limit_counts_once() -> None:
     """And one with another limit counts for itself."""
-    same = RateLimit(make(), "3/minute")
-    other = RateLimit(make(), "1/minute", name="inner")
-    app = RateLimit(make(Mount("/same", same), Mount("/other", other)), "3/minute")
-    with Served(app) as served:
-        answers = [served.ask(path) for path in ("/same/", "/other/", "/other/")]
+    rules = "{version: 1, rules: [{name: limit, per: global, quotas: 3/minute}]}"
+    with Limiter.from_rules(_loaded(rules)) as limiter:
+        same = RateLimit(make(), limiter=limiter)
+        other = RateLimit(make(), "1/minute", name="inner")
+        with Served(RateLimit(make(Mount("/same", same), Mount("/other", other)), limiter=limiter)) as served:
+            answers = [served.ask(path) for path in ("/same/", "/other/", "/other/")]
 
     assert [200, 200, 429] == [answer.status for answer in answers]
     assert [{"limit": 2}, {"limit": 1, "inner": 0}, {"limit": 0, "inner": 0}] == [left(answer) for answer in answers]
-    assert [1, 0] == json.loads(answers[1].body)
+    assert [[2], [1, 0]] == [json.loads(answer.body) for answer in answers[:2]]
 
 
 def test_shutdown_closes_the_limiter_and_a_second_life_has_a_new_one() -> None:

@@ -109,7 +109,9 @@ def test_wrong_quotas_are_told_as_everywhere() -> None:
         ("testclient", NOWHERE),
         ("1garbage", NOWHERE),
         ("/run/socket", NOWHERE),
+        ("1" * 100_000, NOWHERE),
     ],
+    ids=lambda value: str(value)[:20],
 )
 def test_whoever_asks_has_an_address(host: str | None, address: str) -> None:
     """Those without one are counted together: a rule by address applies to everybody."""
@@ -171,6 +173,16 @@ def test_exemptions_are_paths_and_beginnings_of_paths() -> None:
 def test_a_key_is_a_text_a_number_or_a_uuid(said: object, key: str | None) -> None:
     """Other objects may spell themselves anew each time, and then nobody would be limited."""
     assert key == key_function(lambda _request: said).ask(None)
+
+
+def test_an_async_key_function_is_of_no_use_to_blocking_code() -> None:
+    """It is a failure like others, and leaves nothing behind that was never awaited."""
+
+    async def key(_request: object) -> str:
+        return "a"
+
+    assert None is key_function(key).ask(None)
+    assert "a" == asyncio.run(key_function(key).ask_async(None))
 
 
 def test_failures_of_a_key_function_are_logged_once_per_kind(caplog: pytest.LogCaptureFixture) -> None:

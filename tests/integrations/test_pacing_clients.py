@@ -278,6 +278,19 @@ def test_responses_that_nobody_sees_give_their_connection_back(client: Open, clo
 
 
 @every_client
+@pytest.mark.parametrize("gap", [0.0, 0.05])
+def test_a_response_without_end_does_not_keep_a_client(client: Open, gap: float, clock: ManualClock) -> None:
+    """
+    Nobody will see it, so it is not read to its end: neither a long one, nor one that comes drop by drop.
+    """
+    endless = Answer(503, {"Retry-After": "1"}, body=b"x" * 10_000_000, gap=gap)
+    with LimitedServer(in_turn(endless)) as server, client(clock=clock) as send:
+        assert 200 == send(server.url).status
+
+    assert (2, 2) == (len(server.asked), server.connections)
+
+
+@every_client
 def test_a_timeout_bounds_all_waits_together(client: Open, clock: ManualClock, elapsed: Elapsed) -> None:
     """
     A wait that would end after it is not begun.

@@ -14,7 +14,7 @@ from tidegate.integrations.wsgi import DECISION, RateLimit
 if TYPE_CHECKING:
     from wsgiref.types import WSGIApplication
 
-    from pyramid.request import Request
+    from pyramid.request import Request  # type: ignore[import-untyped]
 
     from tests.integrations.wsgi_serving import Threaded
 else:
@@ -23,8 +23,8 @@ else:
 with warnings.catch_warnings():
     # It imports modules of the standard library and of others that are about to go.
     warnings.simplefilter("ignore")
-    from pyramid.config import Configurator
-    from pyramid.response import Response
+    from pyramid.config import Configurator  # type: ignore[import-untyped]
+    from pyramid.response import Response  # type: ignore[import-untyped]
 
 
 @pytest.fixture

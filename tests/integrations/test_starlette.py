@@ -190,7 +190,13 @@ def test_the_middleware_takes_functions_of_a_request() -> None:
 
 
 def test_what_cannot_be_limited_is_refused() -> None:
-    """A class has several methods, and a function without a request nobody to count."""
+    """A class has several methods, a function without a request nobody to count, and a blocking one cannot await."""
+
+    async def key(_request: Any) -> str:  # noqa: ANN401  # a key function
+        return ""
+
+    with pytest.raises(UsageError, match="make the endpoint async"):
+        limit("1/minute", key=key)(lambda _request: None)
     with pytest.raises(UsageError, match="decorate its methods"):
         limit("1/minute")(HTTPEndpoint)
     with pytest.raises(UsageError, match="called with its request"):

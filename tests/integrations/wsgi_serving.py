@@ -116,7 +116,7 @@ class Site:
         A connection on which a request was sent and nothing was read.
         """
         connection = socket.create_connection(("127.0.0.1", self.port), timeout=20)
-        connection.sendall(f"GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
+        connection.sendall(f"GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n".encode())
         return connection
 
 

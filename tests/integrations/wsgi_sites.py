@@ -10,8 +10,8 @@ import os
 from typing import TYPE_CHECKING
 
 from flask import Flask, Response
-from pyramid.config import Configurator
-from pyramid.response import Response as PyramidResponse
+from pyramid.config import Configurator  # type: ignore[import-untyped]
+from pyramid.response import Response as PyramidResponse  # type: ignore[import-untyped]
 
 from tidegate.integrations.flask import Tidegate, limit
 from tidegate.integrations.wsgi import RateLimit
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment
 
-    from pyramid.request import Request
+    from pyramid.request import Request  # type: ignore[import-untyped]
 
 PIECE = b"x" * 65536
 
@@ -44,6 +44,7 @@ def _flask() -> Flask:
     Tidegate(app, QUOTAS, store=STORE, budget=BUDGET)
     app.add_url_rule("/", "index", lambda: "hello")
     app.add_url_rule("/stream", "stream", lambda: Response(_pieces()))
+    app.add_url_rule("/own", "own", limit("3 concurrent", name="own")(lambda: Response(_pieces())))
     app.add_url_rule("/few", "few", limit("2/minute")(lambda: "few"))
     return app
 

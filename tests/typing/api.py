@@ -8,6 +8,7 @@ import asyncio
 from datetime import timedelta
 from typing import assert_type
 
+import tidegate
 from tidegate import Decision, Limiter, Quota, QuotaStatus, Stats, errors, limit
 from tidegate.slot import Slot
 from tidegate.testing import ManualClock
@@ -125,3 +126,16 @@ assert_type(Client().get("/"), str)
 upload("ann", "3")  # type: ignore[arg-type]
 asyncio.run(fetch(5))  # type: ignore[arg-type]
 Client().get(5)  # type: ignore[arg-type]
+
+
+def clients(client: tidegate.Client) -> None:
+    """
+    Code that was written for a limiter keeps its types when it moves to a service.
+    """
+    assert_type(client.check({"path": "/orders", "headers": {"x-api-key": "abc"}}), Decision)
+    assert_type(client.allow({"client": "a"}, 2), bool)
+    with client.slot({"client": "a"}, timeout=1.5) as slot:
+        assert_type(slot, Slot)
+    tidegate.Client("http://localhost", budget=0.01, fallback="rules.yaml", instances=3, token="abc")
+    tidegate.Client("http://localhost", timeout=3)  # type: ignore[call-arg]
+    tidegate.Client("http://localhost", on_service_error="panic")  # type: ignore[arg-type]

@@ -74,6 +74,18 @@ pub enum Field {
 }
 
 impl Field {
+    /// Its name in lower case, as HTTP/2 and ASGI write it.
+    pub fn as_lower_case(self) -> &'static str {
+        match self {
+            Self::Policy => "ratelimit-policy",
+            Self::RateLimit => "ratelimit",
+            Self::RetryAfter => "retry-after",
+            Self::XLimit => "x-ratelimit-limit",
+            Self::XRemaining => "x-ratelimit-remaining",
+            Self::XReset => "x-ratelimit-reset",
+        }
+    }
+
     /// Its name.
     pub fn as_str(self) -> &'static str {
         match self {

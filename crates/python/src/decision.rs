@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyTuple};
+use pyo3::types::{PyBytes, PyDict, PyList, PyTuple};
 use tidegate_core::decision::Status;
 use tidegate_engine::decision as rust;
 use tidegate_engine::headers;
@@ -152,6 +152,14 @@ impl Decision {
             fields.set_item(name, value)?;
         }
         Ok(fields)
+    }
+
+    /// The same as ASGI writes it: names in lower case and values, as bytes.
+    fn header_pairs<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
+        let pair = |(field, value): &(headers::Field, String)| {
+            (PyBytes::new(py, field.as_lower_case().as_bytes()), PyBytes::new(py, value.as_bytes()))
+        };
+        PyList::new(py, headers::fields_in(&self.decision, headers::Profile::STANDARD, 0).iter().map(pair))
     }
 
     fn __repr__(&self) -> String {

@@ -55,7 +55,7 @@ def read_decision(body: bytes, question: Question) -> RemoteDecision:
         rules=said.texts("rules"),
         shadowed=said.texts("shadowed"),
         quotas=tuple(_quota(_Members(item)) for item in said.items("quotas")),
-        fields=retry_field(retry_after_ns, allowed=allowed) if fields is None else fields,
+        header_fields=retry_field(retry_after_ns, allowed=allowed) if fields is None else fields,
         question=question,
     )
 

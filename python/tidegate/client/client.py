@@ -74,16 +74,7 @@ class Client:
         self, attributes: Attributes, cost: int | None = None, *, lease: str | None = None, max_delay: float | None = None
     ) -> Decision:
         """
-        Takes from the quotas of all rules that apply, if it fits into all of them, otherwise takes nothing.
-
-        Args:
-            attributes: The facts about the request.
-            cost: How much; by default what each rule says.
-            lease: The id for `concurrent` quotas; one is made up when it is absent.
-            max_delay: The longest delay of a `leaky_bucket` in seconds that is of use.
-
-        Returns:
-            The decision; a request to which no rule applies is allowed.
+        Takes from the quotas of all rules that apply, if it fits into all of them, otherwise takes nothing. See `RuleLimiter.check`.
 
         Raises:
             UsageError: An argument is wrong, or the client is closed.
@@ -241,15 +232,7 @@ class Client:
 
     def wait(self, attributes: Attributes, cost: int | None = None, *, timeout: float | None = None) -> Decision:
         """
-        Sleeps until admitted, and as long as a `leaky_bucket` delays the start. See `Limiter.wait`.
-
-        Args:
-            attributes: The facts about the request.
-            cost: How much; by default what each rule says.
-            timeout: The most seconds until the request can start; by default as long as it takes.
-
-        Returns:
-            The decision that admitted it, or the denial.
+        Sleeps until admitted, and as long as a `leaky_bucket` delays the start. See `RuleLimiter.wait`.
         """
         return run(Ask(self._gate(attributes, cost), timeout_ns=timeout_to_ns(timeout)))
 
@@ -261,15 +244,7 @@ class Client:
 
     def slot(self, attributes: Attributes, cost: int | None = None, *, timeout: float | None = None) -> Slot:
         """
-        Holds the slots of `concurrent` quotas while a block runs: `with client.slot(attributes):`, or `async with`. See `Limiter.slot`.
-
-        Args:
-            attributes: The facts about the request.
-            cost: How many slots; by default what each rule says.
-            timeout: Seconds to wait for a free one; by default a denial is final.
-
-        Returns:
-            The slot. Entering it raises `Denied` when there is none in time.
+        Holds the slots of `concurrent` quotas while a block runs: `with client.slot(attributes):`, or `async with`. See `RuleLimiter.slot`.
 
         Raises:
             UsageError: The address is one of gRPC.

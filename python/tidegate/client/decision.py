@@ -17,8 +17,35 @@ Origin: TypeAlias = Literal["service", "local", "policy"]
 _SECOND = 1_000_000_000
 
 
+class _Waits:
+    """
+    Times in seconds, for those who have them in nanoseconds.
+    """
+
+    __slots__ = ()
+
+    retry_after_ns: int | None
+    reset_after_ns: int
+    delay_ns: int
+
+    @property
+    def retry_after(self) -> float | None:
+        """`retry_after_ns` in seconds."""
+        return None if self.retry_after_ns is None else self.retry_after_ns / _SECOND
+
+    @property
+    def reset_after(self) -> float:
+        """`reset_after_ns` in seconds."""
+        return self.reset_after_ns / _SECOND
+
+    @property
+    def delay(self) -> float:
+        """`delay_ns` in seconds."""
+        return self.delay_ns / _SECOND
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RemoteQuotaStatus:
+class RemoteQuotaStatus(_Waits):
     """
     What one quota said in a decision: as `tidegate.QuotaStatus`.
 
@@ -48,28 +75,13 @@ class RemoteQuotaStatus:
     reset_after_ns: int = 0
     delay_ns: int = 0
 
-    @property
-    def retry_after(self) -> float | None:
-        """`retry_after_ns` in seconds."""
-        return None if self.retry_after_ns is None else self.retry_after_ns / _SECOND
-
-    @property
-    def reset_after(self) -> float:
-        """`reset_after_ns` in seconds."""
-        return self.reset_after_ns / _SECOND
-
-    @property
-    def delay(self) -> float:
-        """`delay_ns` in seconds."""
-        return self.delay_ns / _SECOND
-
     def __repr__(self) -> str:
         left = "unlimited" if self.remaining is None else f"{self.remaining} left"
         return f"QuotaStatus({self.quota!r}, {'allowed' if self.allowed else 'denied'}, {left})"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class RemoteDecision:
+class RemoteDecision(_Waits):
     """
     The answer of a service: as `tidegate.Decision`, with the same names and meanings.
 
@@ -92,7 +104,7 @@ class RemoteDecision:
         rules: Names of the rules that apply.
         shadowed: Names of the rules in shadow that would have denied the request.
         quotas: What each quota said.
-        fields: Header fields for the response.
+        header_fields: Header fields for the response.
         origin: Who decided.
         question: What was asked: what a slot is given back with.
         local: The decision of the fallback, which is its receipt.
@@ -114,28 +126,13 @@ class RemoteDecision:
     rules: tuple[str, ...] = ()
     shadowed: tuple[str, ...] = ()
     quotas: tuple[RemoteQuotaStatus, ...] = ()
-    fields: tuple[tuple[str, str], ...] = ()
+    header_fields: tuple[tuple[str, str], ...] = ()
     origin: Origin = "service"
     question: Question | None = field(default=None, repr=False)
     local: Decision | None = field(default=None, repr=False)
 
     def __bool__(self) -> bool:
         return self.allowed
-
-    @property
-    def retry_after(self) -> float | None:
-        """`retry_after_ns` in seconds."""
-        return None if self.retry_after_ns is None else self.retry_after_ns / _SECOND
-
-    @property
-    def reset_after(self) -> float:
-        """`reset_after_ns` in seconds."""
-        return self.reset_after_ns / _SECOND
-
-    @property
-    def delay(self) -> float:
-        """`delay_ns` in seconds."""
-        return self.delay_ns / _SECOND
 
     @property
     def quota(self) -> RemoteQuotaStatus | None:
@@ -150,7 +147,16 @@ class RemoteDecision:
         Returns:
             `RateLimit-Policy`, `RateLimit` and, when denied with a finite wait, `Retry-After`; and what else the service is told to send.
         """
-        return dict(self.fields)
+        return dict(self.header_fields)
+
+    def header_pairs(self) -> list[tuple[bytes, bytes]]:
+        """
+        The same as ASGI writes it.
+
+        Returns:
+            Names in lower case and values, as bytes.
+        """
+        return [(name.lower().encode(), value.encode()) for name, value in self.header_fields]
 
     def __repr__(self) -> str:
         answer = "allowed" if self.allowed else "denied"

@@ -68,17 +68,6 @@ def run(pool: Pool, request: bytes, deadline_ns: int) -> ResponseReader:
 async def run_async(pool: Pool, request: bytes, deadline_ns: int) -> ResponseReader:
     """
     As `run`, while other tasks run.
-
-    Args:
-        pool: Where connections are from.
-        request: The request.
-        deadline_ns: When it has to be over, by `now_ns`.
-
-    Returns:
-        The response.
-
-    Raises:
-        Away: There is none.
     """
     import asyncio  # noqa: PLC0415  # programs that block never need it, and it takes long to import
 

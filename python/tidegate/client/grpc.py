@@ -79,14 +79,7 @@ class GrpcTransport:
 
     def ask(self, question: Question, deadline_ns: int) -> RemoteDecision | bool:
         """
-        Asks, and waits.
-
-        Args:
-            question: What is asked.
-            deadline_ns: Until when there has to be an answer.
-
-        Returns:
-            The decision.
+        As `HttpTransport.ask`.
 
         Raises:
             Away: There is no answer that makes sense.
@@ -121,13 +114,7 @@ class GrpcTransport:
 
     def probe(self, budget_ns: int) -> bool:
         """
-        Asks the service how it is.
-
-        Args:
-            budget_ns: How long it may take.
-
-        Returns:
-            Whether it is well.
+        As `HttpTransport.probe`.
         """
         self._method()
         read = self._messages["envoy.HealthCheckResponse"].FromString
@@ -208,7 +195,7 @@ class GrpcTransport:
             rule=name or None,
             rules=(name,) if name else (),
             quotas=(quota,) if is_limited else (),
-            fields=told or retry_field(retry_after_ns, allowed=allowed),
+            header_fields=told or retry_field(retry_after_ns, allowed=allowed),
             question=question,
         )
 

@@ -85,7 +85,7 @@ def _answer(question: Question, reason: Reason, *, allowed: bool) -> RemoteDecis
         retry_is_hint=not allowed,
         degraded=True,
         reason=reason,
-        fields=retry_field(retry_after_ns, allowed=allowed),
+        header_fields=retry_field(retry_after_ns, allowed=allowed),
         origin="policy",
         question=question,
     )
@@ -109,7 +109,7 @@ def _of_local(question: Question, reason: Reason, local: Decision) -> RemoteDeci
         rules=local.rules,
         shadowed=local.shadowed,
         quotas=tuple(map(_status, local.quotas)),
-        fields=tuple(local.headers().items()),
+        header_fields=tuple(local.headers().items()),
         origin="local",
         question=question,
         local=local,

@@ -17,8 +17,10 @@ IPV6_PREFIX = 64
 _WITH_PORT = re.compile(r"\[(?P<v6>[^]]*)\](:\d+)?|(?P<v4>[\d.]+):\d+")
 
 
-# Servers spell the same few thousand peers again for each request.
-@lru_cache(maxsize=8192)
+# Longer than every address with a zone and a port.
+_HOST_MAX = 64
+
+
 def peer_address(host: str | None) -> str:
     """
     What the attribute `ip` of a request is.
@@ -32,9 +34,14 @@ def peer_address(host: str | None) -> str:
     Returns:
         An address.
     """
-    text = host or ""
-    found = _WITH_PORT.fullmatch(text)
-    bare = (found["v6"] or found["v4"] or "") if found else text
+    return _parsed(host) if host and len(host) <= _HOST_MAX else NOWHERE
+
+
+# Servers spell the same few thousand peers again for each request.
+@lru_cache(maxsize=8192)
+def _parsed(host: str) -> str:
+    found = _WITH_PORT.fullmatch(host)
+    bare = (found["v6"] or found["v4"] or "") if found else host
     try:
         # The rules do not know zones such as `%eth0`, which say by which way the peer is reached and not who it is.
         return str(ipaddress.ip_address(bare.partition("%")[0]))

@@ -19,21 +19,6 @@ STARTS = frozenset({"http.response.start", "websocket.accept", "websocket.http.r
 
 _POLICY_VIOLATION = 1008
 
-_NAMES = {"RateLimit-Policy": b"ratelimit-policy", "RateLimit": b"ratelimit", "Retry-After": b"retry-after"}
-
-
-def fields_of(decision: Decision) -> Fields:
-    """
-    The header fields that tell about a decision.
-
-    Args:
-        decision: The decision.
-
-    Returns:
-        Names in lower case and values.
-    """
-    return [(_NAMES[name], value.encode()) for name, value in decision.headers().items()]
-
 
 def with_fields(send: Send, fields: Fields) -> Send:
     """

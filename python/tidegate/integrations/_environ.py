@@ -8,15 +8,14 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from tidegate.integrations._address import peer_address
-from tidegate.integrations._target import escaped_path, parameters_of
+from tidegate.integrations._target import FACTS_MAX, escaped_path, parameters_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from tidegate.integrations._reads import Reads
 
-# For rules that are elsewhere, which may read anything: no honest request has more of either.
-_NAMES_MAX = 100
+_FACTS = (("method", "REQUEST_METHOD"), ("host", "HTTP_HOST"), ("scheme", "wsgi.url_scheme"))
 
 
 def attributes_of(environ: Mapping[str, Any], path: str, reads: Reads) -> dict[str, Any]:
@@ -33,14 +32,11 @@ def attributes_of(environ: Mapping[str, Any], path: str, reads: Reads) -> dict[s
     """
     attributes: dict[str, Any] = {"ip": peer_address(environ.get("REMOTE_ADDR"))}
     names = reads.attributes
-    if names is None or names:
-        facts = {
-            "method": environ.get("REQUEST_METHOD"),
-            "path": escaped_path(path),
-            "host": environ.get("HTTP_HOST"),
-            "scheme": environ.get("wsgi.url_scheme"),
-        }
-        attributes |= facts if names is None else {name: facts[name] for name in names & facts.keys()}
+    if names is None or "path" in names:
+        attributes["path"] = escaped_path(path)
+    for name, variable in _FACTS:
+        if names is None or name in names:
+            attributes[name] = environ.get(variable)
     if reads.headers is None:
         attributes["headers"] = _all_headers(environ)
     elif reads.headers:
@@ -78,6 +74,6 @@ def _all_headers(environ: Mapping[str, Any]) -> dict[str, str]:
             found[name[5:].replace("_", "-").lower()] = value
         elif name in ("CONTENT_TYPE", "CONTENT_LENGTH"):
             found[name.replace("_", "-").lower()] = value
-        if len(found) == _NAMES_MAX:
+        if len(found) == FACTS_MAX:
             break
     return found

@@ -25,22 +25,19 @@ class Exchange:
     An exchange that is dropped without it, by a server that never closed its response, ends by itself.
     """
 
-    __slots__ = ("__weakref__", "_denied", "_taken")
+    __slots__ = ("__weakref__", "_denied", "_taken", "is_denied")
 
     def __init__(self) -> None:
         self._taken: list[tuple[Guard, Decision]] = []
         self._denied: tuple[Guard, Decision] | None = None
+        self.is_denied = False
+        """Whether a guard denied it."""
 
     @property
     def decision(self) -> Decision | None:
         """What the guard that was asked last said; `None` before the first one."""
         last = self._denied or (self._taken[-1] if self._taken else None)
         return None if last is None else last[1]
-
-    @property
-    def is_denied(self) -> bool:
-        """Whether a guard denied it."""
-        return self._denied is not None
 
     @property
     def has_slots(self) -> bool:
@@ -62,6 +59,9 @@ class Exchange:
         Returns:
             The decision.
         """
+        if guard.key is None and guard.cost is None:
+            guard.identify(attributes, None)
+            return self.check(guard, attributes, None)
         guard.identify_request(attributes, request)
         return self.check(guard, attributes, guard.cost_of(request))
 
@@ -78,6 +78,9 @@ class Exchange:
             The decision.
         """
         decision = guard.check(attributes, cost)
+        if decision.allowed and self._denied is None:
+            self._taken.append((guard, decision))
+            return decision
         for other, taken in self._note(guard, decision):
             other.refund(taken)
         return decision
@@ -141,12 +144,13 @@ class Exchange:
         """
         if decision.allowed:
             if self._denied is not None:
+                # Somebody else has denied the request already.
                 return [(guard, decision)]
             self._taken.append((guard, decision))
             return ()
         # Who was denied twice has to wait for both.
         if self._denied is None or _wait(decision) >= _wait(self._denied[1]):
-            self._denied = (guard, decision)
+            self._denied, self.is_denied = (guard, decision), True
         taken, self._taken = self._taken, []
         return taken
 

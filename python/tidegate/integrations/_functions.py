@@ -61,6 +61,8 @@ class AppFunction(Generic[T]):
         except Exception as error:  # noqa: BLE001  # whatever it is, the request goes on
             self._note(f"raised {type(error).__name__}")
             return None
+        if inspect.iscoroutine(said):
+            said.close()  # nobody can await it here
         return self._understood(said)
 
     async def ask_async(self, request: Any) -> T | None:  # noqa: ANN401  # any framework's

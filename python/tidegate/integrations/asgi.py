@@ -4,7 +4,9 @@ Middleware for every ASGI application: Starlette, FastAPI, Litestar, Quart, Djan
 ```python
 from tidegate.integrations.asgi import RateLimit
 
-app = RateLimit(app, "100/minute", exempt=["/healthz"])
+async def application(scope, receive, send): ...
+
+app = RateLimit(application, "100/minute", exempt=["/healthz"])
 ```
 """
 
@@ -16,7 +18,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from tidegate.integrations._address import peer_address
-from tidegate.integrations._asgi_answer import can_answer, deny, fields_of, with_fields
+from tidegate.integrations._asgi_answer import can_answer, deny, with_fields
 from tidegate.integrations._asgi_delay import Waiting
 from tidegate.integrations._asgi_request import attributes_of
 from tidegate.integrations._guard import Guard
@@ -110,7 +112,7 @@ class RateLimit:
         else:
             decision = await self._decide(guard, scope)
         if guard.is_telling:
-            send = with_fields(send, fields_of(decision))
+            send = with_fields(send, decision.header_pairs())
         if not decision.allowed:
             await self._deny(scope, receive, send, decision)
             return

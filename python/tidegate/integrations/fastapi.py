@@ -2,7 +2,9 @@
 FastAPI: limits as dependencies of routes and routers, and middleware for the whole application.
 
 ```python
-from tidegate.integrations.fastapi import RateLimit, install, limit
+from fastapi import Depends, FastAPI
+
+from tidegate.integrations.fastapi import install, limit
 
 app = FastAPI()
 install(app)
@@ -23,7 +25,7 @@ from starlette.requests import HTTPConnection  # noqa: TC002  # as above
 from starlette.responses import Response  # noqa: TC002  # as above
 
 from tidegate import Decision  # noqa: TC001  # as above
-from tidegate.integrations._asgi_answer import STARTS, can_answer, fields_of
+from tidegate.integrations._asgi_answer import STARTS, can_answer
 from tidegate.integrations._asgi_route import RouteLimit, taken_of
 from tidegate.integrations._guard import STATUS, problem_members
 from tidegate.integrations.starlette import RateLimit, denial
@@ -100,7 +102,7 @@ def limit(quotas: Quotas | None = None, *, scope: str | None = None, **options: 
                 fields.clear()  # those of earlier limits, which were given back
             raise _denied(connection.scope, guard, decision)
         if guard.is_telling:
-            (response.raw_headers if fields is None else fields).extend(fields_of(decision))
+            (response.raw_headers if fields is None else fields).extend(decision.header_pairs())
         return decision
 
     async def hold(connection: HTTPConnection, response: Response) -> AsyncIterator[Decision]:

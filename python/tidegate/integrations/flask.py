@@ -153,7 +153,7 @@ class _State:
         """
         guard = self.guard
         request = request_ctx.request
-        if guard is None or not self.is_enabled or _is_exempt(request):
+        if guard is None or not self.is_enabled or _is_exempt(request_ctx.app, request):
             return
         if guard.has_exemptions and guard.is_exempt(path_of(request.environ)):
             return
@@ -225,7 +225,7 @@ def limit_blueprint(blueprint: Blueprint, quotas: Quotas, **options: Unpack[Limi
     found = RouteLimit.of(quotas, **options)
 
     def admit() -> None:
-        if not _is_exempt(request_ctx.request):
+        if not _is_exempt(request_ctx.app, request_ctx.request):
             _admit(found, f"blueprint {blueprint.name}")
 
     blueprint.before_request(admit)
@@ -267,11 +267,10 @@ def _ask(guard: Guard, request: Request, scope: str | None) -> None:
         raise RequestDenied(decision)
 
 
-def _is_exempt(request: Request) -> bool:
+def _is_exempt(app: Flask, request: Request) -> bool:
     endpoint = request.endpoint
     if endpoint is None:
         return False
-    app = request_ctx.app
     if hasattr(app.view_functions.get(endpoint), _EXEMPT):
         return True
     return "." in endpoint and any(hasattr(app.blueprints.get(name), _EXEMPT) for name in request.blueprints)

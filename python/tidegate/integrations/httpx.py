@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 import httpx
 
 from tidegate.pacing import Call, PaceOptions, Pacer, run, run_async
+from tidegate.pacing.drain import Drain
 from tidegate.pacing.origin import origin
 
 if TYPE_CHECKING:
@@ -29,9 +30,6 @@ if TYPE_CHECKING:
     Key: TypeAlias = Callable[[httpx.Request], str]
 
 __all__ = ["AsyncPacedTransport", "PacedTransport"]
-
-DISCARDED_BYTES_MAX = 65_536
-"""How much of a response that nobody will see is read, so that its connection can be used again."""
 
 
 class PacedTransport(httpx.BaseTransport):
@@ -153,11 +151,10 @@ def _call(request: httpx.Request, key: Key) -> Call:
 
 
 def _discard(response: httpx.Response) -> None:
-    size = 0
+    drain = Drain()
     try:
         for chunk in response.iter_raw():
-            size += len(chunk)
-            if size > DISCARDED_BYTES_MAX:
+            if drain.is_enough(chunk):
                 break
     except httpx.TransportError:
         pass  # The connection is gone, and so is what was to be read from it.
@@ -166,11 +163,10 @@ def _discard(response: httpx.Response) -> None:
 
 
 async def _discard_async(response: httpx.Response) -> None:
-    size = 0
+    drain = Drain()
     try:
         async for chunk in response.aiter_raw():
-            size += len(chunk)
-            if size > DISCARDED_BYTES_MAX:
+            if drain.is_enough(chunk):
                 break
     except httpx.TransportError:
         pass  # As above.

@@ -24,6 +24,7 @@ from requests.adapters import BaseAdapter, HTTPAdapter
 from urllib3.exceptions import HTTPError
 
 from tidegate.pacing import Call, PaceOptions, Pacer, run
+from tidegate.pacing.drain import Drain
 from tidegate.pacing.origin import origin
 
 if TYPE_CHECKING:
@@ -35,9 +36,6 @@ if TYPE_CHECKING:
     Key: TypeAlias = Callable[[requests.PreparedRequest], str]
 
 __all__ = ["PacedAdapter"]
-
-DISCARDED_BYTES_MAX = 65_536
-"""How much of a response that nobody will see is read, so that its connection can be used again."""
 
 
 class PacedAdapter(BaseAdapter):
@@ -123,6 +121,8 @@ def _origin(request: requests.PreparedRequest) -> str:
 
 def _discard(response: requests.Response) -> None:
     # The connection may be gone, and so is what was to be read from it.
+    drain = Drain()
     with suppress(HTTPError, OSError):
-        response.raw.read(DISCARDED_BYTES_MAX, decode_content=False)
+        while (chunk := response.raw.read1(decode_content=False)) and not drain.is_enough(chunk):
+            pass
     response.close()

@@ -2,6 +2,10 @@
 Starlette: middleware for the whole application, and a decorator for single endpoints.
 
 ```python
+from starlette.applications import Starlette
+from starlette.middleware import Middleware
+from starlette.routing import Route
+
 from tidegate.integrations.starlette import RateLimit, limit
 
 @limit("5/minute")
@@ -25,7 +29,7 @@ from starlette.websockets import WebSocket
 
 from tidegate.errors import UsageError
 from tidegate.integrations import asgi
-from tidegate.integrations._asgi_answer import can_answer, fields_of, with_fields
+from tidegate.integrations._asgi_answer import can_answer, with_fields
 from tidegate.integrations._asgi_route import RouteLimit
 from tidegate.integrations._guard import PROBLEM_JSON, STATUS, problem
 
@@ -132,6 +136,9 @@ def _wrap_async(endpoint: Callable[..., Awaitable[Any]], route: RouteLimit, deny
 
 
 def _wrap(endpoint: Callable[..., Any], route: RouteLimit, deny: Denial) -> Callable[..., Any]:
+    if any(getattr(function, "is_async", False) for function in (route.guard.key, route.guard.cost)):
+        raise UsageError("a blocking endpoint cannot await its key or cost: make the endpoint async, or the function blocking")
+
     @functools.wraps(endpoint)
     def call(*args: Any, **kwargs: Any) -> Any:  # noqa: ANN401  # as the endpoint takes and returns them
         connection = _connection(args, kwargs)
@@ -166,7 +173,7 @@ class _Answer:
         return getattr(self._response, name)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        told = with_fields(send, fields_of(self._decision)) if self._guard.is_telling else send
+        told = with_fields(send, self._decision.header_pairs()) if self._guard.is_telling else send
         await asgi.run_held(self._response, (scope, receive, told), self._guard, self._decision)
 
     def __del__(self) -> None:
@@ -176,7 +183,7 @@ class _Answer:
 
 async def _refuse(websocket: WebSocket, response: Response, guard: Guard, decision: Decision) -> None:
     if can_answer(websocket.scope):
-        response.raw_headers.extend(fields_of(decision) if guard.is_telling else [])
+        response.raw_headers.extend(decision.header_pairs() if guard.is_telling else [])
         await websocket.receive()  # the handshake: before it nothing can be answered
         await websocket.send_denial_response(response)
     else:

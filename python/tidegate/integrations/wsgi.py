@@ -80,9 +80,8 @@ class RateLimit:
         if guard.mark in counted or (guard.has_exemptions and guard.is_exempt(path)):
             return self._app(environ, start_response)
         exchange = Exchange()
-        decision = exchange.ask(guard, attributes_of(environ, path, guard.reads), environ)
+        decision = environ[DECISION] = exchange.ask(guard, attributes_of(environ, path, guard.reads), environ)
         environ[_COUNTED] = (*counted, guard.mark)
-        environ[DECISION] = decision
         return serve(self._app if decision.allowed else self._denied, environ, start_response, exchange)
 
     def close(self) -> None:
@@ -107,7 +106,8 @@ def serve(app: WSGIApplication, environ: WSGIEnvironment, start_response: StartR
     """
 
     def start(status: str, headers: list[tuple[str, str]], exc_info: Any = None, /) -> Callable[[bytes], object]:  # noqa: ANN401  # as WSGI has it
-        return start_response(status, [*headers, *_fields(exchange, headers)], exc_info)
+        fields = exchange.fields()
+        return start_response(status, [*headers, *(_unsaid(fields, headers) if exchange.is_denied else fields)], exc_info)
 
     try:
         body = app(environ, start)
@@ -117,10 +117,9 @@ def serve(app: WSGIApplication, environ: WSGIEnvironment, start_response: StartR
     return _held(body, environ, exchange) if exchange.has_slots else body
 
 
-def _fields(exchange: Exchange, headers: list[tuple[str, str]]) -> list[tuple[str, str]]:
-    fields = exchange.fields()
+def _unsaid(fields: list[tuple[str, str]], headers: list[tuple[str, str]]) -> list[tuple[str, str]]:
     # Lists may be spread over several fields. But who answers a denial may say itself when to come back, and that is said once.
-    if exchange.is_denied and any(name.lower() == "retry-after" for name, _ in headers):
+    if any(name.lower() == "retry-after" for name, _ in headers):
         return [field for field in fields if field[0] != "Retry-After"]
     return fields
 

@@ -185,7 +185,7 @@ class Budget:
         self._is_limited = True
         self._learn()
         for meter in self._meters.values():
-            meter.refused()
+            meter.refused(until_ns)
 
     def _learn(self) -> None:
         self._is_learning, self._learn_event = True, self._events
@@ -199,15 +199,16 @@ class Budget:
 
     def _probing_ns(self, rank: int, now_ns: int) -> int | None:
         if rank == 0 and not self._under_way:
-            return now_ns
+            # The server said that there would be room now, so it does not matter what the log says.
+            return self._ready_ns(rank, now_ns, by_log=False)
         # A host that has never told of limits may be one that answers late, as those do that hold a request until there is news.
         is_free = now_ns >= self._probe_ns and (rank == 0 or not self._is_limited)
-        return now_ns if is_free else None
+        return self._ready_ns(rank, now_ns) if is_free else None
 
-    def _ready_ns(self, rank: int, now_ns: int) -> int | None:
+    def _ready_ns(self, rank: int, now_ns: int, *, by_log: bool = True) -> int | None:
         ahead, latest_ns = rank + len(self._under_way), now_ns
         for meter in self._meters.values():
-            ready_ns = meter.ready_ns(now_ns, ahead)
+            ready_ns = meter.ready_ns(now_ns, ahead, by_log=by_log)
             if ready_ns is None:
                 return None
             latest_ns = max(latest_ns, ready_ns)

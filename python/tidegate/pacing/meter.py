@@ -93,11 +93,16 @@ class Meter:
         """
         self._left = [(came, max(0, left - 1)) for came, left in self._left]
 
-    def refused(self) -> None:
+    def refused(self, until_ns: int) -> None:
         """
         Takes note that the server refused a request: if it was sent by the log, somebody else uses the limit as well.
+
+        Args:
+            until_ns: Until when nobody should send. It takes precedence over what was said of the limit in the same answer.
         """
         self._is_alone &= not self._is_early
+        if self.is_listed:
+            self.reset_ns = min(self.reset_ns, until_ns)
 
     def expire(self, now_ns: int, *, under_way: int, event: int) -> bool:
         """
@@ -118,13 +123,14 @@ class Meter:
         self._forgotten = event
         return was_empty or not self.has_log
 
-    def ready_ns(self, now_ns: int, ahead: int) -> int | None:
+    def ready_ns(self, now_ns: int, ahead: int, *, by_log: bool = True) -> int | None:
         """
         When there is room for one more.
 
         Args:
             now_ns: The time.
             ahead: How many are under way or have been waiting for longer.
+            by_log: Whether the log counts where nothing was said.
 
         Returns:
             The time, which may be over; `None` if it depends on what those ahead are told.
@@ -132,7 +138,7 @@ class Meter:
         if self._left:
             lowest = self._lowest()
             return now_ns if ahead < lowest else self._until_ns(ahead) if lowest <= 0 else None
-        if not self.is_listed or self.quota is None or self.window_ns is None or not self.has_log:
+        if not by_log or not self.is_listed or self.quota is None or self.window_ns is None or not self.has_log:
             return now_ns
         free = self.quota - ahead
         if free <= 0:
