@@ -29,6 +29,7 @@ pub fn app(rules: RuleSetSpec) -> Arc<App> {
 }
 
 /// A whole answer.
+#[allow(dead_code, reason = "each fuzzer looks at what it needs")]
 pub struct Answer {
     pub status: u16,
     pub headers: HeaderMap,
