@@ -8,6 +8,7 @@ loop has one mailbox. Tasks that ask in the same round of the loop are asked tog
 from __future__ import annotations
 
 import asyncio
+from asyncio import get_running_loop
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary, ref
 
@@ -31,40 +32,26 @@ class LoopMail:
     """
 
     # The loop only weakly: the table of mailboxes must not keep loops alive.
-    __slots__ = ("_is_sending", "_waiting", "box", "loop")
+    __slots__ = ("box", "is_sending", "loop", "waiting")
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self.box = Mailbox()
-        self._is_sending = False
-        self._waiting: dict[int, asyncio.Future[Decision]] = {}
+        self.is_sending = False
+        self.waiting: dict[int, asyncio.Future[Decision]] = {}
         self.loop = ref(loop)
         loop.add_reader(self.box.fileno(), self._take)
 
-    def expect(self, loop: asyncio.AbstractEventLoop, ticket: int) -> asyncio.Future[Decision]:
+    def send(self) -> None:
         """
-        Waits for the answer to a question that was collected.
-
-        Args:
-            loop: The loop.
-            ticket: The number of the question.
-
-        Returns:
-            What the answer will be in.
+        Sends the questions of this round.
         """
-        if not self._is_sending:
-            self._is_sending = True
-            loop.call_soon(self._send)
-        future = self._waiting[ticket] = loop.create_future()
-        return future
-
-    def _send(self) -> None:
-        self._is_sending = False
+        self.is_sending = False
         self.box.send()
 
     def _take(self) -> None:
-        waiting = self._waiting
+        take = self.waiting.pop
         for ticket, decision in self.box.take():
-            future = waiting.pop(ticket)
+            future = take(ticket)
             # A task that was cancelled meanwhile wants no answer; what it took stays taken.
             if not future.done():
                 future.set_result(decision)
@@ -109,12 +96,18 @@ def ask(  # noqa: PLR0913, PLR0917  # the hot path: keywords for each call, or o
     Returns:
         The decision, if it is known; else what it will be in.
     """
-    loop = asyncio.get_running_loop()
+    loop = get_running_loop()
     mail = _last
     if mail is None or mail.loop() is not loop:
         mail = _mail_of(loop)
     begun = engine.begin_async(mail.box, name, subject, cost, lease, max_delay)
-    return mail.expect(loop, begun) if isinstance(begun, int) else begun
+    if not isinstance(begun, int):
+        return begun
+    if not mail.is_sending:
+        mail.is_sending = True
+        loop.call_soon(mail.send)
+    future = mail.waiting[begun] = loop.create_future()
+    return future
 
 
 async def decide(engine: Engine | RuleEngine, name: str, subject: Any, cost: int | None) -> Decision:  # noqa: ANN401  # a key, or attributes
