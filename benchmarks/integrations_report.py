@@ -78,7 +78,8 @@ def _added(rows: list[dict[str, Any]]) -> tuple[list[str], Rows]:
                 str(row["at_once"]),
                 f"{row['us']:,.1f}",
                 "" if row["library"] == "bare" else f"{row['added_us']:+,.1f}",
-                f"{row['added_us'] / best:.0%}" if is_own and best else "",
+                # Where the best of the others adds nothing that can be measured, there is no share of it.
+                f"{row['added_us'] / best:.0%}" if is_own and best is not None and best > 0 else "",
             ]
         )
     return header, shown
