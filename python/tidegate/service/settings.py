@@ -220,7 +220,7 @@ class Checking:
                 self.add(f"{port}.listen", "same-address", what, "give each a port of its own")
             elif place is not None:
                 taken[place] = port
-        if not taken.keys() - {self.values[f"{ADMIN}.listen"]}:
+        if all(self.values[f"{port}.listen"] is None for port in self.ports):
             all_of_them = " and ".join(f"{port}.listen" for port in self.ports)
             self.add("http.listen", "nothing-listens", "all ports are off", f"let one of {all_of_them} be on")
         for port in (*self.ports, ADMIN):
