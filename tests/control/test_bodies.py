@@ -33,12 +33,18 @@ headers: false
 
 
 def problems_of(text: str, rule_id: str | None = "orders") -> list[tuple[str, str, str]]:
+    """
+    What is wrong with a rule: code, path and message.
+    """
     reading = bodies.read(rule_id, text, ())
     check(reading, NO_FILES)
     return [(problem.code, problem.path, problem.message) for problem in reading.problems]
 
 
 def linted(text: str) -> set[tuple[str, str | None]]:
+    """
+    What the linter says of a file with this rule.
+    """
     indented = "\n".join(f"    {line}" for line in text.splitlines())
     with pytest.raises(RuleError) as caught:
         rules.load("x.yaml", text=f"version: 1\nrules:\n  - name: orders\n{indented}\n")

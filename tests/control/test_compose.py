@@ -4,7 +4,7 @@ From files and stored rules to the one rule set in force, and what a change is w
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 from hypothesis import given
@@ -14,6 +14,7 @@ from tidegate import rules
 from tidegate.control.compose import NO_FILES, compose, versions
 from tidegate.control.models import ChangeRequest, StoredRule
 from tidegate.rule_limiter import RuleLimiter
+from tidegate.rules.model import Mode
 from tidegate.testing import ManualClock
 
 FILES = rules.load(
@@ -29,11 +30,17 @@ rules:
 CLIENTS = [f"client-{number}" for number in range(400)]
 
 
-def stored(name: str, revision: int = 1, **body: Any) -> StoredRule:
+def stored(name: str, revision: int = 1, **body: object) -> StoredRule:
+    """
+    A stored rule.
+    """
     return StoredRule(rule_id=name, revision=revision, body={"per": "client", "quotas": "10/minute"} | body)
 
 
 def change(name: str, body: dict[str, Any] | None, *steps: int, step: int = 0, number: int = 12) -> ChangeRequest:
+    """
+    A change that rolls out.
+    """
     state = "shadow" if steps[step] == 0 else "rolling"
     return ChangeRequest(id=number, rule_id=name, body=body, state=state, steps=list(steps), step=step)
 
@@ -163,11 +170,12 @@ def test_a_change_that_has_ended_or_waits_is_not_in_force() -> None:
 
 
 SHARES = st.integers(0, 100)
+MODES = st.sampled_from(get_args(Mode))
 ROLLOUTS = st.integers(0, 10_000)
 
 
-@given(SHARES, ROLLOUTS, ROLLOUTS, st.sampled_from(["enforce", "shadow", "off"]), st.sampled_from(["enforce", "shadow", "off"]))
-def test_no_place_has_both_versions(share: int, old_rollout: int, new_rollout: int, old_mode: Any, new_mode: Any) -> None:
+@given(SHARES, ROLLOUTS, ROLLOUTS, MODES, MODES)
+def test_no_place_has_both_versions(share: int, old_rollout: int, new_rollout: int, old_mode: Mode, new_mode: Mode) -> None:
     """Whatever the two versions say themselves: the old one is enforced only behind the share, the new one only within it."""
     old = rules.Rule(name="a", per=("client",), rollout=old_rollout, mode=old_mode)
     new = rules.Rule(name="a", per=("client",), rollout=new_rollout, mode=new_mode)

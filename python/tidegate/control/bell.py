@@ -5,6 +5,7 @@ Waits until the database may have changed: until it notifies, until somebody in 
 from __future__ import annotations
 
 import threading
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
 from tidegate.control.database import CHANNEL
@@ -81,7 +82,6 @@ class PostgresBell(Bell):
         """
         connection, self._connection = self._connection, None
         if connection is not None:
-            try:
+            # It may be broken, that is why.
+            with suppress(Exception):
                 connection.close()
-            except Exception:  # noqa: BLE001, S110  # it was broken, that is why
-                pass

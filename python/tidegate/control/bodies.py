@@ -189,7 +189,9 @@ def tells_keys(rule: Rule, identity: tuple[Source, ...]) -> set[str]:
     Returns:
         `overrides`, `match`, both or none.
     """
-    in_plans = any(shown_key(rule.per, one.key, identity) != ", ".join(map("=".join, zip(rule.per, one.key, strict=True))) for one in rule.overrides)
+    in_plans = any(
+        shown_key(rule.per, one.key, identity) != ", ".join(map("=".join, zip(rule.per, one.key, strict=True))) for one in rule.overrides
+    )
     told = tuple(one for one in rule.match if one.test in {"exact", "regex"} and one.attribute != "client")
     in_match = without_secrets(told, identity) != told
     return {name for name, is_told in (("overrides", in_plans), ("match", in_match)) if is_told}

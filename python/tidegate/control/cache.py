@@ -1,7 +1,8 @@
 """
 The last good state of the database in a file, for a start while the database is down.
 
-The file is written as a whole beside the old one and then takes its place. It is only for its owner: rules and plans of customers are in it.
+The file is written as a whole beside the old one and then takes its place. Only its owner may read it: rules and plans of customers are in
+it.
 """
 
 from __future__ import annotations
@@ -40,12 +41,13 @@ class State:
     members: str | None = None
 
 
-def write(path: Path, state: State) -> None:
+def write(path: Path, database: str, state: State) -> None:
     """
     Keeps a state.
 
     Args:
         path: The file.
+        database: The database that it comes from, as it is shown.
         state: The state.
 
     Raises:
@@ -54,6 +56,7 @@ def write(path: Path, state: State) -> None:
     text = json.dumps(
         {
             "format": _FORMAT,
+            "database": database,
             "number": state.number,
             "rules": [{name: getattr(rule, name) for name in _RULE} for rule in state.stored],
             "changes": [{name: getattr(change, name) for name in _CHANGE} for change in state.changes],
@@ -64,7 +67,7 @@ def write(path: Path, state: State) -> None:
     # Another process of the same machine may write it too: each has a file of its own until it is whole.
     beside = path.with_name(f"{path.name}.{os.getpid()}.new")
     try:
-        with open(beside, "wb", opener=lambda name, flags: os.open(name, flags, 0o600)) as file:  # noqa: PTH123  # Path.open takes no mode
+        with open(beside, "wb", opener=lambda name, flags: os.open(name, flags, 0o600)) as file:  # Path.open takes no mode
             file.write(hashlib.sha256(text).hexdigest().encode() + b"\n" + text)
             file.flush()
             os.fsync(file.fileno())
@@ -73,15 +76,16 @@ def write(path: Path, state: State) -> None:
         beside.unlink(missing_ok=True)
 
 
-def read(path: Path) -> State | None:
+def read(path: Path, database: str) -> State | None:
     """
     Reads what was kept.
 
     Args:
         path: The file.
+        database: The database that it has to come from.
 
     Returns:
-        The state; `None` if there is none, or none that is whole.
+        The state; `None` if there is none, none that is whole, or one of another database.
     """
     try:
         digest, _, text = path.read_bytes().partition(b"\n")
@@ -90,7 +94,7 @@ def read(path: Path) -> State | None:
         found: dict[str, Any] = json.loads(text)
     except (OSError, ValueError):
         return None
-    if found.get("format") != _FORMAT:
+    if (found.get("format"), found.get("database")) != (_FORMAT, database):
         return None
     return State(
         number=found["number"],

@@ -287,7 +287,7 @@ def due_at(changes: Iterable[ChangeRequest]) -> datetime | None:
     Returns:
         The time; `None` if all wait to be told.
     """
-    return min((_due(change) for change in changes if change.step_seconds > 0 and change.step_at is not None), default=None)
+    return min((due for change in changes if (due := _due(change)) is not None), default=None)
 
 
 def advance_due(session: Session, now: datetime) -> Sequence[ChangeRequest]:
@@ -302,15 +302,17 @@ def advance_due(session: Session, now: datetime) -> Sequence[ChangeRequest]:
         The changes that took a step.
     """
     clock = Caller(_CLOCK, Role.EDITOR, "", now)
-    query = select(ChangeRequest).where(ChangeRequest.state.in_(ROLLING), ChangeRequest.step_seconds > 0)
-    found = [change for change in session.scalars(query) if change.step_at is not None and _due(change) <= now]
+    query = select(ChangeRequest).where(ChangeRequest.state.in_(ROLLING))
+    found = [change for change in session.scalars(query) if (due := _due(change)) is not None and due <= now]
     for change in found:
         advance(session, clock, change.id, reason=f"{change.step_seconds} seconds have passed")
     return found
 
 
-def _due(change: ChangeRequest) -> datetime:
-    assert change.step_at is not None
+def _due(change: ChangeRequest) -> datetime | None:
+    # What was read from the cache does not say it: steps are taken only together with the database.
+    if not change.step_seconds or change.step_at is None:
+        return None
     return change.step_at + timedelta(seconds=change.step_seconds)
 
 

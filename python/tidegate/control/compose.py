@@ -1,12 +1,12 @@
 """
 From files and the database to the one rule set in force.
 
-Rules of files come first, then stored ones by their names. A stored rule that cannot be taken is left out and told: neither a mistake in one rule
-nor a name that a file has taken meanwhile keeps the others from coming into force.
+Rules of files come first, then stored ones by their names. A stored rule that cannot be taken is left out and told: neither a mistake in
+one rule nor a name that a file has taken meanwhile keeps the others from coming into force.
 
-A change that rolls out is two versions of one rule. The new one, `orders~12` after the number of its change, is in shadow at first and then enforced
-for a share of the keys; the old one is enforced for the others, and in shadow where it is no longer enforced, so that each goes on counting for all
-keys. When the change is finished the new body takes the old name, and with it the old counters.
+A change that rolls out is two versions of one rule. The new one, `orders~12` after the number of its change, is in shadow at first and then
+enforced for a share of the keys; the old one is enforced for the others, and in shadow where it is no longer enforced, so that each goes on
+counting for all keys. When the change is finished the new body takes the old name, and with it the old counters.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
 from tidegate.control.bodies import read_stored, tells_keys, to_text
-from tidegate.control.models import ChangeRequest, StoredRule
 from tidegate.errors import RuleError
 from tidegate.rule_limiter import RuleLimiter
 from tidegate.rules import Rule, RuleSet
@@ -30,6 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping as Map
 
     from tidegate.control.bodies import Reading
+    from tidegate.control.models import ChangeRequest, StoredRule
     from tidegate.rules.model import Source
     from tidegate.rules.node import Node
 
@@ -188,7 +188,9 @@ def _refuse_keys(reading: Reading, rule: Rule, identity: tuple[Source, ...]) -> 
         node = reading.node.get(part) if isinstance(reading.node, Mapping) else None
         if node is not None:
             message = "the keys of customers are not stored with rules"
-            reading.document.add(codes[part], node, message, "give a key its plan with PUT /admin/v1/quotas/{api_key}: of it only a digest is kept")
+            reading.document.add(
+                codes[part], node, message, "give a key its plan with PUT /admin/v1/quotas/{api_key}: of it only a digest is kept"
+            )
 
 
 def _try(reading: Reading, composed: RuleSet, rule: Rule) -> None:

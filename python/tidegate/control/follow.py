@@ -1,9 +1,9 @@
 """
 Follows the database: what changes there is in force in this process within two seconds, as a whole.
 
-One thread looks at the number of the last change, which is one row, and reads the rest only when it is another one. The rules of files are part
-of every composition, whichever of the two changed. A database that is away changes nothing: what is in force stays, the problem is told, and looking
-goes on until it is back. At a start without a database the file of `cache.py` stands in for it.
+One thread looks at the number of the last change, which is one row, and reads the rest only when it is another one. The rules of files are
+part of every composition, whichever of the two changed. A database that is away changes nothing: what is in force stays, the problem is
+told, and looking goes on until it is back. At a start without a database the file of `cache.py` stands in for it.
 """
 
 from __future__ import annotations
@@ -142,12 +142,17 @@ class Follower:
         Takes what the database has, or what was kept of it, and begins to follow. It returns when the first rules are in force.
         """
         if not self.look() and self._state is None and self._on.cache is not None:
-            kept = cache.read(self._on.cache)
+            kept = cache.read(self._on.cache, self._on.database.shown)
             if kept is not None:
                 LOG.warning("the database is away; the rules are those of change %d, kept in %s", kept.number, self._on.cache)
                 self._put(kept, is_kept=True)
         self._thread = threading.Thread(target=self._run, name="tidegate-follower", daemon=True)
         self._thread.start()
+
+    @property
+    def is_running(self) -> bool:
+        """Whether it follows."""
+        return self._thread is not None and not self._stop.is_set()
 
     def stop(self) -> None:
         """
@@ -179,8 +184,7 @@ class Follower:
                 if self._away is None:
                     LOG.error("the database is away, what is in force stays: %s", error)
                 self._away = f"the database is away: {error}"
-            except Exception as error:
-                # Not this process's last word: it looks again, and decisions go on.
+            except Exception as error:  # noqa: BLE001  # not this process's last word: it looks again, and decisions go on
                 LOG.exception("changes cannot be followed")
                 self._refused = f"changes cannot be followed: {error}"
             else:
@@ -263,7 +267,7 @@ class Follower:
         if self._on.cache is None:
             return
         try:
-            cache.write(self._on.cache, state)
+            cache.write(self._on.cache, self._on.database.shown, state)
         except OSError as error:
             if self._unkept is None:
                 LOG.warning("what is in force cannot be kept for a start without the database: %s", error)

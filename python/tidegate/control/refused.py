@@ -10,8 +10,8 @@ from tidegate.errors import TidegateError
 
 Why: TypeAlias = Literal["unknown", "taken", "stale", "busy", "over", "own", "wrong"]
 """
-`unknown`: there is no such thing. `taken`: the name is. `stale`: somebody else was faster. `busy`: something else has to end first. `over`: it has
-ended, or has not begun. `own`: a second person has to do it. `wrong`: it makes no sense.
+`unknown`: there is no such thing. `taken`: the name is. `stale`: somebody else was faster. `busy`: something else has to end first.
+`over`: it has ended, or has not begun. `own`: a second person has to do it. `wrong`: it makes no sense.
 """
 
 

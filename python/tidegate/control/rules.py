@@ -32,8 +32,8 @@ def changing(database: Database) -> Iterator[Session]:
     """
     A transaction that changes rules.
 
-    Such transactions run one after the other, so that what they look at before they write holds until they end: counting the version up, which
-    they do first, takes its only row.
+    Such transactions run one after the other, so that what they look at before they write holds until they end: counting the version up,
+    which they do first, takes its only row.
 
     Args:
         database: The database.
@@ -156,7 +156,8 @@ def check_base(session: Session, edit: Edit) -> StoredRule | None:
         raise Refused("unknown", f"there is no stored rule `{edit.rule_id:.80}`")
     if current is not None and current.revision != edit.base:
         raise Refused(
-            "stale", f"`{edit.rule_id}` has revision {current.revision} by {current.updated_by}, and the change is one of revision {edit.base}"
+            "stale",
+            f"`{edit.rule_id}` has revision {current.revision} by {current.updated_by}, and the change is one of revision {edit.base}",
         )
     if current is None and edit.body is None:
         raise Refused("unknown", f"there is no stored rule `{edit.rule_id:.80}`")
@@ -191,9 +192,7 @@ def put(session: Session, caller: Caller, edit: Edit, *, change_id: int | None =
     if edit.body is None:
         session.delete(current)
     elif current is None:
-        session.add(
-            StoredRule(rule_id=edit.rule_id, revision=number, body=edit.body, updated_at=caller.at, updated_by=caller.name)
-        )
+        session.add(StoredRule(rule_id=edit.rule_id, revision=number, body=edit.body, updated_at=caller.at, updated_by=caller.name))
     else:
         current.revision, current.body = number, edit.body
         current.updated_at, current.updated_by = caller.at, caller.name

@@ -142,6 +142,13 @@ GROUPS: Final[dict[str, tuple[Setting, ...]]] = {
             "admin.hosts", Names(), (), "Names by which browsers ask for the control plane, beside addresses, `localhost` and its own."
         ),
         Setting("admin.session", Seconds(60, 2_592_000), 43_200.0, "How long people stay signed in."),
+        Setting(
+            "admin.cache",
+            Text(),
+            "tidegate.cache",
+            "Where the last good rules and plans are kept, for a start without the database: a file, relative to the working directory, or "
+            "`off`.",
+        ),
         Setting("admin.approval", Flag(), False, "Whether a change of rules needs the approval of a second person."),
     ),
     "Threads": (

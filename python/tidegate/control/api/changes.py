@@ -50,7 +50,7 @@ class ChangePage(BaseModel):
 
 
 @router.get("", responses=described(401, 403, 422, 503))
-def list_all(  # noqa: PLR0913, PLR0917  # as many filters
+def list_all(  # as many filters
     control: InControl,
     _caller: Viewer,
     state: Annotated[list[str] | None, Query(max_length=10)] = None,

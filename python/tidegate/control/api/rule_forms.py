@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 Reason = Annotated[str, Field(max_length=REASON_MAX)]
 
 
-def _said(kind: dict[str, Any], example: object) -> Any:  # noqa: ANN401  # a default of pydantic
+def _said(kind: dict[str, Any], example: str | int) -> Any:  # noqa: ANN401  # a default of pydantic
     # What is wrong with a value is told by the readers of rules, in their words and with their hints: pydantic takes whatever comes.
     return Field(default=None, json_schema_extra={**kind, "examples": [example]})
 

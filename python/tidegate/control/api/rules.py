@@ -1,8 +1,8 @@
 """
 Rules: those of files to read, those of the database to change.
 
-A change names the revision that its author has seen (`If-Match`), so that two editors do not overwrite each other. Where changes need approval, or
-are to come into force by steps, the answer is 202 and a change request.
+A change names the revision that its author has seen (`If-Match`), so that two editors do not overwrite each other. Where changes need
+approval, or are to come into force by steps, the answer is 202 and a change request.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from tidegate.control.audit import REASON_MAX
 from tidegate.control.refused import Refused
 from tidegate.control.roles import Role
 from tidegate.control.rules import Edit
+from tidegate.rules import Rule
 
 if TYPE_CHECKING:
     from sqlalchemy.orm import Session
@@ -35,7 +36,10 @@ RuleId = Annotated[str, Path(max_length=128)]
 IfMatch = Annotated[str | None, Header(alias="If-Match", max_length=200)]
 Viewer = Annotated[Caller, needs(Role.VIEWER)]
 Editor = Annotated[Caller, needs(Role.EDITOR)]
-_CHANGED = {202: {"model": ShownChange, "description": "It waits for approval, or rolls out: the change request."}}
+Percent = Annotated[int, Field(ge=0, le=100)]
+_CHANGED: dict[int | str, dict[str, Any]] = {
+    202: {"model": ShownChange, "description": "It waits for approval, or rolls out: the change request."}
+}
 
 
 class RulePage(BaseModel):
@@ -62,7 +66,7 @@ class Rollback(BaseModel):
 
 
 @router.get("", responses=described(401, 403, 422, 503))
-def list_all(  # noqa: PLR0913, PLR0917  # as many filters
+def list_all(  # as many filters
     control: InControl,
     _caller: Viewer,
     source: Literal["database", "file"] | None = None,
@@ -81,12 +85,10 @@ def list_all(  # noqa: PLR0913, PLR0917  # as many filters
     for name in sorted(stored.keys() | files.keys()):
         if name <= after:
             continue
-        both = [files[name]] if name in files else []
-        rows = [(rule, None) for rule in both] + ([(None, stored[name])] if name in stored else [])
-        for rule, row in rows:
-            made = _shown(control, name, rule, row, pending.get(name))
-            if q.casefold() in f"{made.rule_id}\n{made.summary}\n{made.description}\n{made.owner}".casefold():
-                found.append(made)
+        # Both, if a file has taken the name of a stored rule.
+        both = [_of_file(control, files[name])] if name in files else []
+        both += [_stored(control, stored[name], pending.get(name))] if name in stored else []
+        found += [made for made in both if q.casefold() in f"{made.rule_id}\n{made.summary}\n{made.description}\n{made.owner}".casefold()]
         if len(found) > limit:
             break
     page = found[:limit]
@@ -133,13 +135,19 @@ def delete(  # noqa: PLR0913, PLR0917  # what FastAPI hands over
     caller: Editor,
     if_match: IfMatch = None,
     reason: Annotated[str, Query(max_length=REASON_MAX)] = "",
+    steps: Annotated[list[Percent] | None, Query(max_length=changes.STEPS_MAX)] = None,
+    step_seconds: Annotated[int, Query(ge=0, le=changes.STEP_SECONDS_MAX)] = 0,
 ) -> Response | ShownChange:
     """
-    Removes a rule. What it was stays among its revisions.
+    Removes a rule. What it was stays among its revisions. With `steps=50&steps=100` it fades out.
     """
-    base = _base(control, rule_id, if_match)
-    made = _apply(control, caller, Edit(rule_id, None, base, reason), None, response)
-    return made if isinstance(made, ShownChange) else Response(status_code=204)
+    edit = Edit(rule_id, None, _base(control, rule_id, if_match), reason)
+    with rules.changing(control.database) as session:
+        change = _propose(control, session, caller, edit, Steps(steps=steps or [], step_seconds=step_seconds), response)
+        if change is None:
+            rules.put(session, caller, edit)
+    control.follower.ring()
+    return Response(status_code=204) if change is None else change
 
 
 @router.post(
@@ -163,24 +171,27 @@ def roll_back(  # noqa: PLR0913, PLR0917  # what FastAPI hands over
     return _apply(control, caller, Edit(rule_id, kept, base, body.reason or f"back to revision {body.revision}"), body.rollout, response)
 
 
-def _apply(control: Control, caller: Caller, edit: Edit, steps: Steps | None, response: Response) -> Any:  # noqa: ANN401  # one of two answers
-    rollout = (steps or Steps()).rollout()
-    needs_approval = control.needs_approval
+def _apply(control: Control, caller: Caller, edit: Edit, steps: Steps | None, response: Response) -> ShownRule | ShownChange:
     with rules.changing(control.database) as session:
-        if needs_approval or rollout.steps:
-            _check_steps(control, session, edit, has_steps=bool(rollout.steps))
-            change = changes.propose(session, caller, edit, rollout, needs_approval=needs_approval)
-            answer: ShownRule | ShownChange = shown_change(control, session, change)
-            response.status_code = 202
-            response.headers["Location"] = f"{CHANGES}/{change.id}"
-        elif edit.body is None:
-            rules.put(session, caller, edit)
-            answer = ShownRule.model_construct()
-        else:
+        answer: ShownRule | ShownChange | None = _propose(control, session, caller, edit, steps, response)
+        if answer is None:
             rules.put(session, caller, edit)
             answer = _read(control, session, edit.rule_id, response)
     control.follower.ring()
     return answer
+
+
+def _propose(  # noqa: PLR0913, PLR0917  # all that a change is
+    control: Control, session: Session, caller: Caller, edit: Edit, steps: Steps | None, response: Response
+) -> ShownChange | None:
+    rollout = (steps or Steps()).rollout()
+    if not control.needs_approval and not rollout.steps:
+        return None
+    _check_steps(control, session, edit, has_steps=bool(rollout.steps))
+    change = changes.propose(session, caller, edit, rollout, needs_approval=control.needs_approval)
+    response.status_code = 202
+    response.headers["Location"] = f"{CHANGES}/{change.id}"
+    return shown_change(control, session, change)
 
 
 def _check_steps(control: Control, session: Session, edit: Edit, *, has_steps: bool) -> None:
@@ -201,34 +212,35 @@ def _base(control: Control, rule_id: str, if_match: str | None) -> int:
         current = rules.get(session, rule_id)
     if if_match.strip() == "*" or f'"{current.revision}"' in {tag.strip() for tag in if_match.split(",")}:
         return current.revision
-    raise Problem(412, f"`{rule_id}` has revision {current.revision} by {current.updated_by}; read it, and change that", headers=_etag(current))
+    raise Problem(
+        412, f"`{rule_id}` has revision {current.revision} by {current.updated_by}; read it, and change that", headers=_etag(current)
+    )
 
 
 def _read(control: Control, session: Session, rule_id: str, response: Response) -> ShownRule:
-    file_rule = next((rule for rule in control.follower.files.rules if rule.name == rule_id), None)
-    stored = None if file_rule is not None else rules.get(session, rule_id)
+    files = control.follower.files
+    of_file = next((rule for rule in files.rules if rule.name == rule_id), None)
+    if of_file is not None:
+        body = bodies.of_file(of_file, files.identity)
+        return _of_file(control, of_file).model_copy(update={"rule": body, "text": None if body is None else to_yaml(body)})
+    stored = rules.get(session, rule_id)
     pending = changes.listed(session, states=changes.OPEN, rule_id=rule_id, limit=1)
-    if stored is not None:
-        response.headers.update(_etag(stored))
-    made = _shown(control, rule_id, file_rule, stored, pending[0].id if pending else None)
-    if file_rule is not None and (body := bodies.of_file(file_rule, control.follower.files.identity)) is not None:
-        made = made.model_copy(update={"rule": body, "text": to_yaml(body)})
-    return made
+    response.headers.update(_etag(stored))
+    return _stored(control, stored, pending[0].id if pending else None)
 
 
-def _shown(control: Control, rule_id: str, rule: Any, stored: StoredRule | None, change_id: int | None) -> ShownRule:  # noqa: ANN401  # a rule or none
-    follower = control.follower
-    identity = follower.files.identity
-    if stored is None:
-        return shown(rule, None, identity, change_id=None, problem=None)
-    found, problems = bodies.read_stored(rule_id, bodies.to_text(stored.body), identity)
-    problem = follower.composition.left_out.get(rule_id)
-    if found is None:
+def _stored(control: Control, stored: StoredRule, change_id: int | None) -> ShownRule:
+    identity = control.follower.files.identity
+    rule, problems = bodies.read_stored(stored.rule_id, bodies.to_text(stored.body), identity)
+    problem = control.follower.composition.left_out.get(stored.rule_id)
+    if rule is None:
         # It was good when it was stored, and cannot be read with the identity that files have now.
-        found = bodies.read(rule_id, bodies.to_text({"per": "global", "quotas": "unlimited", "mode": "off"}), identity).rule
-        assert found is not None
-        problem = problems[0].message
-    return shown(found, stored, identity, change_id=change_id, problem=problem)
+        rule, problem = Rule(name=stored.rule_id, mode="off", file=bodies.DATABASE), problems[0].message
+    return shown(rule, stored, identity, change_id=change_id, problem=problem)
+
+
+def _of_file(control: Control, rule: Rule) -> ShownRule:
+    return shown(rule, None, control.follower.files.identity, change_id=None, problem=None)
 
 
 def _etag(stored: StoredRule) -> dict[str, str]:
