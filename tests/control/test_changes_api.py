@@ -5,33 +5,21 @@ Change requests: proposed by one, approved by another, rolled out by steps, stop
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
 import pytest
-from conftest import Clients, Clock, settings_for, token_of
 
-from tidegate.control.control import Control
 from tidegate.control.roles import Role
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
     import httpx
+
+    from tests.control.conftest import Clients, Clock
+    from tidegate.control.control import Control
 
 RULES = "/api/v1/rate-limit/rules"
 CHANGES = "/api/v1/rate-limit/changes"
 STEPS = {"steps": [0, 25, 100]}
-
-
-@pytest.fixture
-def careful(address: str, tmp_path: Path, clock: Clock) -> Iterator[Clients]:
-    """
-    A control plane where changes need a second person.
-    """
-    with Control(settings_for(address, tmp_path, {"admin.approval": True}), now=clock) as control, ExitStack() as stack:
-        yield Clients(control, stack)
 
 
 def ask(client: httpx.Client, quotas: str = "10/minute", rule_id: str = "orders", **more: object) -> httpx.Response:
@@ -93,7 +81,7 @@ def test_nobody_approves_their_own_change(careful: Clients) -> None:
 def test_of_two_approvals_at_once_exactly_one_counts(careful: Clients) -> None:
     """The rule has one new revision, whoever was first."""
     change = ask(careful.editor).json()["id"]
-    approvers = [careful.with_token(token_of(careful.control, Role.APPROVER)) for _ in range(6)]
+    approvers = [careful.another(Role.APPROVER) for _ in range(6)]
     with ThreadPoolExecutor(6) as pool:
         answers = list(pool.map(lambda client: client.post(f"{CHANGES}/{change}/approve").status_code, approvers))
 
@@ -104,7 +92,7 @@ def test_of_two_approvals_at_once_exactly_one_counts(careful: Clients) -> None:
 def test_approval_and_rejection_at_once_leave_one_of_them(careful: Clients) -> None:
     """A change is never both in force and declined."""
     change = ask(careful.editor).json()["id"]
-    other = careful.with_token(token_of(careful.control, Role.APPROVER))
+    other = careful.another(Role.APPROVER)
     with ThreadPoolExecutor(2) as pool:
         yes = pool.submit(careful.approver.post, f"{CHANGES}/{change}/approve")
         no = pool.submit(other.post, f"{CHANGES}/{change}/reject")
@@ -131,7 +119,7 @@ def test_of_two_changes_of_one_rule_the_second_is_stale(careful: Clients) -> Non
 def test_who_may_decline(careful: Clients) -> None:
     """The author takes back, an approver declines, another editor does neither."""
     change = ask(careful.editor).json()["id"]
-    other = careful.with_token(token_of(careful.control, Role.EDITOR))
+    other = careful.another(Role.EDITOR)
 
     assert 403 == other.post(f"{CHANGES}/{change}/reject").status_code
     rejected = careful.approver.post(f"{CHANGES}/{change}/reject", json={"reason": "no"})

@@ -4,7 +4,8 @@ What would be: a draft with its mistakes, and what the rules make of a request.
 
 from __future__ import annotations
 
-from typing import Annotated, Any, TypeAlias
+from dataclasses import replace
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 from fastapi import APIRouter
 from pydantic import BaseModel, ConfigDict, Field
@@ -19,7 +20,11 @@ from tidegate.control.roles import Role
 from tidegate.control.simple import of_rule
 from tidegate.errors import RuleError, UsageError
 from tidegate.rules import RuleSet
+from tidegate.rules.compile import compile_rule
 from tidegate.rules.explain import explain
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
 
 router = APIRouter(prefix="/api/v1/rate-limit/rules", tags=["rules"])
 
@@ -130,3 +135,18 @@ def with_draft(control: Control, draft: RuleDraft) -> RuleSet:
     others = [one for one in stored if one.rule_id != rule.name]
     made = StoredRule(rule_id=rule.name, revision=0, body=kept)
     return compose(control.follower.files, [*others, made], [one for one in rolling if one.rule_id != rule.name]).rule_set
+
+
+def without(rule_set: RuleSet, names: Collection[str]) -> RuleSet:
+    """
+    Rules without some of them.
+
+    Args:
+        rule_set: The rules.
+        names: Those that are left out.
+
+    Returns:
+        The rules.
+    """
+    rules = tuple(rule for rule in rule_set.rules if rule.name not in names)
+    return replace(rule_set, rules=rules, ir=rule_set.ir | {"rules": [compile_rule(rule) for rule in rules]})
