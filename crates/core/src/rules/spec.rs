@@ -154,7 +154,7 @@ pub struct RuleSpec {
 }
 
 /// One quota, as text.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct QuotaText {
     /// Such as `100/minute burst 20`.
