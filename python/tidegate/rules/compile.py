@@ -58,6 +58,7 @@ def compile_rule(rule: Rule) -> dict[str, Any]:
         "quotas": _quotas(rule.quotas),
         "tiers": {name: _quotas(quotas) for name, quotas in rule.tiers.items()},
         "overrides": [_override(override) for override in rule.overrides],
+        "algorithm": rule.algorithm,
         "cost": _cost(rule.cost),
         "mode": rule.mode,
         "rollout": rule.rollout,

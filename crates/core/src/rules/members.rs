@@ -21,7 +21,7 @@ use super::request::{Request, Slot};
 use super::rule::quotas_of;
 use super::rule_set::RuleSet;
 use super::spec::QuotaText;
-use crate::quota::{Quota, QuotaError};
+use crate::quota::{AlgorithmName, Quota, QuotaError};
 
 /// The digest of a key.
 pub type Digest = [u64; 2];
@@ -247,7 +247,8 @@ impl Whose<'_> {
 }
 
 struct Compiler<'s> {
-    rules: HashMap<&'s str, usize>,
+    /// By name: number, and what quotas use that name no algorithm.
+    rules: HashMap<&'s str, (usize, Option<AlgorithmName>)>,
     member: Arc<str>,
     numbers: HashMap<&'s str, u32>,
     /// Plans of members by rule and quotas: most members have one of a few.
@@ -258,7 +259,7 @@ struct Compiler<'s> {
 impl<'s> Compiler<'s> {
     fn new(rules: &'s RuleSet) -> Self {
         Self {
-            rules: rules.rules().iter().enumerate().map(|(number, rule)| (&*rule.name, number)).collect(),
+            rules: rules.rules().iter().enumerate().map(|(number, rule)| (&*rule.name, (number, rule.algorithm))).collect(),
             member: "member".into(),
             numbers: HashMap::default(),
             known: HashMap::default(),
@@ -293,11 +294,12 @@ impl<'s> Compiler<'s> {
         if let Some(&known) = self.known.get(&(rule, texts)).filter(|_| is_key) {
             return Ok(known);
         }
-        let quotas = quotas_of(texts).map_err(|error| MembersError::Quota { place: whose.place(rule), error })?;
+        let algorithm = self.rules.get(rule).and_then(|&(_, algorithm)| algorithm);
+        let quotas = quotas_of(texts, algorithm).map_err(|error| MembersError::Quota { place: whose.place(rule), error })?;
         if quotas.is_empty() {
             return Err(MembersError::Empty { place: whose.place(rule) });
         }
-        let plan = self.rules.get(rule).map(|&rule| {
+        let plan = self.rules.get(rule).map(|&(rule, _)| {
             let (name, owner) = match whose {
                 Whose::Key(_) => (Arc::clone(&self.member), owner_of(texts)),
                 Whose::Tenant(name) => (format!("tenant {name}").into(), format!("tenant {name}")),

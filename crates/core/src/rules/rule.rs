@@ -15,7 +15,7 @@ use super::pattern::Pattern;
 use super::request::{Names, Request, Slot};
 use super::rule_set::RuleSetError;
 use super::spec::{CostSpec, Mode, OverrideSpec, QuotaText, RuleSpec, StoreErrorPolicy};
-use crate::quota::{self, Quota, QuotaError, UNITS_MAX};
+use crate::quota::{self, AlgorithmName, Quota, QuotaError, QuotaSpec, UNITS_MAX};
 
 /// A compiled rule.
 #[derive(Debug)]
@@ -32,6 +32,8 @@ pub struct Rule {
     pub plans: Vec<Plan>,
     tiers: HashMap<Box<str>, usize>,
     overrides: HashMap<KeyBytes, usize>,
+    /// What quotas of members use that name no algorithm.
+    pub(super) algorithm: Option<AlgorithmName>,
     cost: Cost,
     /// Whether it decides.
     pub mode: Mode,
@@ -251,6 +253,7 @@ pub(super) fn compile(
         plans,
         tiers,
         overrides,
+        algorithm: spec.algorithm.as_deref().and_then(AlgorithmName::from_name),
         cost,
         mode: spec.mode,
         rollout: spec.rollout,
@@ -322,16 +325,18 @@ fn plans(spec: &RuleSpec, key: &[KeyPart], ipv6_prefix: u8) -> Result<Plans, Rul
 }
 
 fn quotas(spec: &RuleSpec, texts: &[QuotaText]) -> Result<Vec<Quota>, RuleSetError> {
-    quotas_of(texts).map_err(|error| RuleSetError::Quota { place: spec.name.clone(), error })
+    quotas_of(texts, None).map_err(|error| RuleSetError::Quota { place: spec.name.clone(), error })
 }
 
-/// The quotas that some texts say.
-pub(super) fn quotas_of(texts: &[QuotaText]) -> Result<Vec<Quota>, QuotaError> {
+/// The quotas that some texts say; those that name no algorithm use this one, where it has room for what they say.
+pub(super) fn quotas_of(texts: &[QuotaText], algorithm: Option<AlgorithmName>) -> Result<Vec<Quota>, QuotaError> {
     let mut built = Vec::with_capacity(texts.len());
     for text in texts {
         for mut quota in quota::parse_specs(&text.text)? {
             quota.name.clone_from(&text.name);
-            built.push(quota.build()?);
+            let is_open = algorithm.is_some() && quota.algorithm.is_none() && !quota.unlimited;
+            let with_algorithm = is_open.then(|| QuotaSpec { algorithm, ..quota.clone() }.build().ok()).flatten();
+            built.push(with_algorithm.map_or_else(|| quota.build(), Ok)?);
         }
     }
     Ok(built)

@@ -252,6 +252,7 @@ fn blocked() -> RuleSpec {
         quotas: vec![QuotaText { text: "0/second".into(), name: None }],
         tiers: BTreeMap::new(),
         overrides: Vec::new(),
+        algorithm: None,
         cost: CostSpec::Units { units: 1 },
         mode: Mode::Enforce,
         rollout: ROLLOUT_ALL,

@@ -127,6 +127,9 @@ pub struct RuleSpec {
     /// Plans of single keys.
     #[serde(default)]
     pub overrides: Vec<OverrideSpec>,
+    /// What quotas of members use for this rule that name no algorithm; those of the rule itself name theirs.
+    #[serde(default)]
+    pub algorithm: Option<String>,
     /// What a request costs.
     pub cost: CostSpec,
     /// Whether it decides.

@@ -107,6 +107,19 @@ fn quotas_of_a_rule_that_is_not_there_wait_for_it() {
 }
 
 #[test]
+fn quotas_that_name_no_algorithm_use_that_of_the_rule() {
+    let set = set(&json!([]), &[json!({"name": "calls", "algorithm": "fixed_window"})]);
+    let texts = |text: &str| {
+        let document = json!({"keys": {digest_text("a"): {"quotas": {"calls": quotas(text)}}}});
+        try_members(&set, &document).expect("members").plans()[0].quotas[0].to_string()
+    };
+    assert_eq!(texts("9/minute"), "9/minute fixed_window");
+    for own in ["9/minute sliding_window_log", "9/minute burst 3", "unlimited", "3 concurrent"] {
+        assert_eq!(texts(own), own);
+    }
+}
+
+#[test]
 fn a_block_is_known_with_the_digest() {
     let set = rules();
     let members = try_members(&set, &json!({"keys": {digest_text("a"): {"blocked": {"until_ns": 7}}}})).expect("members");

@@ -162,7 +162,9 @@ fn document() -> impl Strategy<Value = RuleSetSpec> {
 fn some_members() -> impl Strategy<Value = MembersSpec> {
     let quotas = || {
         let rules = ["rule-0", "rule-1", "rule-2", "rule-nobody"].map(|rule| (rule, json!([{"text": "7/minute"}])));
-        prop::sample::subsequence(rules.to_vec(), 0..=3).prop_map(|rules| rules.into_iter().collect::<serde_json::Map<_, _>>())
+        prop::sample::subsequence(rules.to_vec(), 0..=3).prop_map(|rules| {
+            rules.into_iter().map(|(rule, quotas)| (rule.to_owned(), quotas)).collect::<serde_json::Map<_, _>>()
+        })
     };
     let name = |names: &[&'static str]| option::of(select(names.to_vec()));
     let (tiers, tenants) = (["pro", "gold"], ["acme", "unknown"]);

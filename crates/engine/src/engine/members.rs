@@ -69,11 +69,16 @@ impl Engine {
         self.replace(|old| old.with_members(Arc::clone(&spec), &*self.store, &self.digester))
     }
 
-    /// The digest by which the sender of a request is known as a member; `None` if nothing says who it is.
+    /// The digest by which somebody with this API key is known as a member, in this process and in every other with the same secret.
+    pub fn digest(&self, key: &[u8]) -> Digest {
+        self.members.digest(key)
+    }
+
+    /// The same for the sender of a request; `None` if nothing says who it is.
     pub fn member_digest(&self, facts: &impl Facts) -> Option<Digest> {
         let plan = self.plan.load();
         let (request, _) = self.request(&plan, plan.rules()?, facts);
-        members::key_of(&request).map(|key| self.members.digest(key.as_bytes()))
+        members::key_of(&request).map(|key| self.digest(key.as_bytes()))
     }
 
     /// What the rules that count the sender of a request are asked for, whatever else they ask of a request.
@@ -85,7 +90,7 @@ impl Engine {
 
     /// What an identified request has of its own.
     pub(super) fn standing<'a>(&self, plan: &'a Plan, request: &mut Request<'a>) -> Standing<'a> {
-        let digest = |key: &[u8]| self.members.digest(key).0;
+        let digest = |key: &[u8]| self.digest(key).0;
         plan.members().map_or_else(Standing::default, |members| members.join(request, digest))
     }
 
