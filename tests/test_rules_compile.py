@@ -49,7 +49,6 @@ def test_the_example_of_the_design() -> None:
             "enterprise": [{"text": "200/second", "name": None}, {"text": "5000/minute burst 500", "name": None}],
         },
         "overrides": [],
-        "algorithm": None,
         "cost": {"units": 1},
         "mode": "enforce",
         "rollout": 10_000,
