@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, Protocol, Self
 
 from tidegate import rules
-from tidegate.control import tokens
+from tidegate.control import members, tokens
 from tidegate.control.caller import Caller
 from tidegate.control.compose import NO_FILES
 from tidegate.control.database import Database
@@ -220,6 +220,7 @@ class Control:
             self.now,
             limiter=None if service is None else service.limiter,
             files=NO_FILES if service is not None else self._files(),
+            members=members.document,
             cache=None if kept == "off" or service is None else Path(kept),
             note=(lambda _: None) if service is None else service.note_control,
         )

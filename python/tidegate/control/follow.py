@@ -257,10 +257,14 @@ class Follower:
 
     def _put_members(self, document: str) -> None:
         limiter = self._on.limiter
-        if limiter is not None and document != self._members:
-            load = getattr(limiter, "load_members", None)
-            if load is not None:
-                load(document)
+        if limiter is None or document == self._members:
+            return
+        try:
+            limiter.load_members(document)
+        except TidegateError as error:
+            self._refused = f"members are refused, those in force stay: {error}"
+            LOG.error("%s", self._refused)
+        # Also what was refused is not looked at again before it changes.
         self._members = document
 
     def _keep(self, state: State) -> None:

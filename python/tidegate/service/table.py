@@ -149,6 +149,12 @@ GROUPS: Final[dict[str, tuple[Setting, ...]]] = {
             "Where the last good rules and plans are kept, for a start without the database: a file, relative to the working directory, or "
             "`off`.",
         ),
+        Setting(
+            "admin.keys",
+            Choice(("masked", "digest", "plain")),
+            "masked",
+            "What is kept and shown of customers' API keys: their first characters, a digest, or all of it.",
+        ),
         Setting("admin.approval", Flag(), False, "Whether a change of rules needs the approval of a second person."),
     ),
     "Threads": (
