@@ -8,8 +8,8 @@ Table = tuple[str, list[str], Rows]
 Promise = tuple[str, float | None, str, float, bool]
 """What, measured, unit, target, and whether it is the most."""
 
-# What is added, of what the best of the others adds, in percent: a third in memory, a quarter on Redis. The bar is "the best of them with headers on
-# every response", which can mean our headers or theirs: both are judged.
+# What is added, of what the best of the others adds, in percent: a third in memory, a quarter on Redis. The bar is "the best of them with
+# headers on every response", which can mean our headers or theirs: both are judged.
 SHARES = {"memory": 100 / 3, "redis": 25.0}
 STALL_MS = 5.0
 PLACES = {"memory": "in memory", "redis": "on Redis"}
