@@ -131,8 +131,8 @@ GROUP_OPTIONS: Final[dict[str, Setting]] = {
 }
 """What holds for all upstreams and can be said for each group again, by the names that it has there."""
 
-_OTHER_DEFAULTS: Final = {"grpc.listen": None}
-"""A proxy answers no questions of Envoy unless it is told to."""
+_OTHER_DEFAULTS: Final = {"grpc.listen": None, "admin.listen": None}
+"""A proxy answers no questions of Envoy, and has no control plane of its own, unless it is told to."""
 
 GROUPS: Final[dict[str, tuple[Setting, ...]]] = {
     **OWN_GROUPS,
