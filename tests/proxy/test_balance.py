@@ -5,8 +5,14 @@ Which server is next, and which is left out: real servers that come, go, and fal
 from __future__ import annotations
 
 import http.client
+import re
+import shutil
+import subprocess
 from contextlib import ExitStack
+from pathlib import Path
 from typing import TYPE_CHECKING
+
+from prometheus_client.parser import text_string_to_metric_families
 
 if TYPE_CHECKING:
     from tests.conftest import Eventually
@@ -131,6 +137,33 @@ def test_a_server_that_hangs_is_found_out(eventually: Eventually) -> None:
 
     assert 1 == statuses.count(504)
     assert 5 == statuses.count(200)
+
+
+def test_the_document_of_metrics_is_complete(upstream: Upstream) -> None:
+    """Every metric of servers is documented with its type and labels, and Prometheus likes their names."""
+    document = (Path(__file__).parents[2] / "docs/reference/metrics.md").read_text(encoding="utf-8")
+    section = document.partition("## Servers behind the proxy\n")[2].partition("\n## ")[0]
+    documented = {
+        (name, kind, frozenset(re.findall(r"`(\w+)`", labels)))
+        for name, kind, labels in re.findall(r"^\| `(\w+)` \| (\w+) \| (.*?) \|", section, re.MULTILINE)
+    }
+    with Running([upstream.url]) as proxy:
+        proxy.ask("GET", "/")
+        text = ask(proxy.addresses["http"], "GET", "/metrics").body.decode()
+    served = {
+        (
+            family.name + ("_total" if family.type == "counter" else ""),
+            family.type,
+            frozenset(label for found in family.samples for label in found.labels if label != "le"),
+        )
+        for family in text_string_to_metric_families(text)
+        if family.name.startswith("ratelimit_upstream")
+    }
+
+    assert documented == served
+    if (promtool := shutil.which("promtool")) is not None:
+        checked = subprocess.run([promtool, "check", "metrics"], input=text, capture_output=True, text=True, check=False)
+        assert (0, "", "") == (checked.returncode, checked.stdout, checked.stderr)
 
 
 def test_the_page_of_metrics_tells_of_upstreams(upstream: Upstream) -> None:
