@@ -63,10 +63,10 @@ def test_a_bad_file_is_refused_and_the_old_one_stays(upstream: Upstream, eventua
         assert 1 == proxy.metric("ratelimit_upstreams_stale")
         assert "tidegate.yaml:1:" in proxy.log
 
-        proxy.configure(f"upstreams: [{upstream.url}]\nworkers: 2\n")
+        proxy.configure(f"upstreams: [{upstream.url}]\ntop: {{size: 7}}\n")
         eventually(lambda: proxy.metric(LOADED) == 1)
         assert [] == proxy.reasons()
-        eventually(lambda: "need a new start: workers" in proxy.log)
+        eventually(lambda: "need a new start: top.size" in proxy.log)
 
 
 def test_what_runs_ends_and_what_is_known_stays(eventually: Eventually) -> None:
