@@ -18,10 +18,12 @@ if TYPE_CHECKING:
     from tests.proxy.proxying import Running
     from tests.proxy.upstream import Upstream
     from tests.servers.process import new_folder
+    from tests.servers.waiting import until
 else:
     from load import Load
     from proxying import Running
     from servers.process import new_folder
+    from servers.waiting import until
     from upstream import Upstream
 
 LOADED = 'ratelimit_upstream_reloads_total{result="loaded"}'
@@ -33,19 +35,24 @@ def settings_for(*servers: Upstream, more: str = "") -> str:
     return f"upstreams: [{', '.join(server.url for server in servers)}]\nupstream: {{slow_start: 0s}}\n{more}"
 
 
+def wait_for(proxy: Running, loads: int, new: Upstream) -> None:
+    """Until so many files were loaded, and the new server got requests since."""
+    until(lambda: proxy.metric(LOADED) == loads, 20, "the file is in force")
+    before = new.count
+    until(lambda: new.count > before + 5, 20, "it gets requests")
+
+
 @pytest.mark.parametrize("by", ["watch", "signal"])
-def test_a_reload_under_load_loses_nothing(eventually: Eventually, by: str) -> None:
+def test_a_reload_under_load_loses_nothing(by: str) -> None:
     """Servers are exchanged again and again, by a saved file or by SIGHUP: every request is answered, and the new ones answer."""
     more = f"watch: {'true' if by == 'watch' else 'false'}\n"
     with Upstream() as one, Upstream() as other, Running([], config=settings_for(one, more=more)) as proxy, Load(proxy.address) as load:
         for number in range(1, 7):
             new = other if number % 2 else one
-            before = new.count
             proxy.configure(settings_for(new, more=more))
             if by == "signal":
                 proxy.send(signal.SIGHUP)
-            eventually(lambda number=number: proxy.metric(LOADED) == number)
-            eventually(lambda new=new, before=before: new.count > before + 5)
+            wait_for(proxy, number, new)
         old = one.count if new is other else other.count
         load.more(20)
         assert old == (one.count if new is other else other.count), "who is no longer named gets nothing"
