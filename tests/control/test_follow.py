@@ -101,8 +101,7 @@ def test_every_instance_has_a_change_as_a_whole(
         caller = Caller("tester", Role.ADMIN, "test", clock())
         rules.put(session, caller, Edit("orders", {"per": "client", "quotas": "1/minute"}, 1))
         rules.put(session, caller, Edit("more", {"per": "client", "quotas": "5/minute"}, 0))
-    for instance in instances:
-        eventually(lambda one=instance: ["everybody", "more", "orders"] == one.names())
+    eventually(lambda: all(["everybody", "more", "orders"] == instance.names() for instance in instances))
 
     assert [generation + 1 for generation in generations] == [instance.limiter.generation for instance in instances]
     assert [database.number()] * 2 == [instance.follower.number for instance in instances]

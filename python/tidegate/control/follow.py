@@ -43,7 +43,7 @@ class Members(Protocol):
     Makes the document of members.
     """
 
-    def __call__(self, session: Session, now: datetime) -> tuple[str, datetime | None]:
+    def __call__(self, session: Session, now: datetime, /) -> tuple[str, datetime | None]:
         """
         Reads it.
 
