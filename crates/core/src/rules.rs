@@ -28,7 +28,7 @@ pub mod rule;
 pub mod rule_set;
 pub mod spec;
 
-pub use request::Request;
+pub use request::{Request, Slot};
 pub use rule::{Rule, first_value};
 pub use rule_set::{Match, Matches, RuleSet, RuleSetError};
 pub use spec::RuleSetSpec;
