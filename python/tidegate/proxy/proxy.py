@@ -24,4 +24,4 @@ class Proxy(Service):
         Returns:
             One JSON document.
         """
-        return json.dumps(native.to_proxy_document(self.settings))
+        return json.dumps(native.to_proxy_document(self.settings, has_control=self.control is not None))
