@@ -11,11 +11,10 @@ import threading
 from collections import deque
 from dataclasses import replace
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 from tidegate.control import events, instances, record, rollup, sinks
 from tidegate.control.errors import DatabaseError
-from tidegate.control.live import RuleCount
 from tidegate.control.rollup import Rollup
 from tidegate.control.snapshot import Snapshot
 from tidegate.service.log import LOG
@@ -23,9 +22,9 @@ from tidegate.service.log import LOG
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from tidegate._native import Server
     from tidegate.control.database import Database
     from tidegate.control.events import Event
+    from tidegate.control.live import RuleCount
     from tidegate.service.settings import Settings
 
 TAKE_EVERY_S: Final = 0.2
@@ -44,6 +43,22 @@ RECORDINGS_MAX: Final = 20_000
 """How many recordings wait for the database at most."""
 
 
+class DataPlane(Protocol):
+    """
+    What is asked of a data plane; `tidegate._native.Server` is one.
+    """
+
+    def take_events(self, limit: int) -> bytes:
+        """
+        Takes at most so many events, a line of JSON each.
+        """
+
+    def snapshot(self) -> str:
+        """
+        What was counted since the start, as JSON.
+        """
+
+
 class Collector:
     """
     A part of the control plane beside a service.
@@ -60,7 +75,7 @@ class Collector:
     """
 
     def __init__(
-        self, server: Server, database: Database, settings: Settings, now: Callable[[], datetime], in_force: Callable[[], int]
+        self, server: DataPlane, database: Database, settings: Settings, now: Callable[[], datetime], in_force: Callable[[], int]
     ) -> None:
         self.name: str = (settings["events.instance"] or instances.default_name())[: instances.NAME_MAX]
         self._server = server
@@ -213,12 +228,12 @@ class Collector:
                 if (now := self._now()).replace(microsecond=0) != looked.replace(microsecond=0):
                     looked = now
                     self.look()
-            except Exception:
+            except Exception:  # noqa: BLE001  # a thread that ends would lose all that follows
                 LOG.exception("events could not be taken; it is tried again")
 
     def _keep_writing(self) -> None:
         while not self._is_over.wait(WRITE_EVERY_S):
             try:
                 self.write()
-            except Exception:
+            except Exception:  # noqa: BLE001  # a thread that ends would lose all that follows
                 LOG.exception("use and events could not be written; it is tried again")

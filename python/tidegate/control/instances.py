@@ -33,6 +33,7 @@ KEPT: Final = timedelta(hours=1)
 """How long somebody is shown who is gone."""
 
 NAME_MAX: Final = 64
+_BREAKERS: Final = ("closed", "ramp", "half_open", "open")
 _MINUTE: Final = 60
 
 
@@ -183,7 +184,9 @@ def merged(lives: Iterable[Live]) -> Live:
     degraded: Counter[str] = Counter()
     for live in lives:
         degraded.update(live.degraded)
-    shards = {shard.name: shard for live in lives for shard in sorted(live.shards, key=lambda shard: (not shard.is_up, shard.breaker))}
+    # Of what several instances see of a server, the worst comes last and counts.
+    seen = sorted((shard for live in lives for shard in live.shards), key=lambda shard: (not shard.is_up, _BREAKERS.index(shard.breaker)))
+    shards = {shard.name: shard for shard in seen}
     return Live(
         points=tuple(points[at] for at in sorted(points))[-POINTS_MAX:],
         rules=_summed(live.rules for live in lives),
@@ -231,7 +234,5 @@ def _summed(counts: Iterable[Mapping[str, RuleCount]]) -> dict[str, RuleCount]:
     sums: dict[str, RuleCount] = {}
     for name, count in (item for mapping in counts for item in mapping.items()):
         before = sums.get(name, RuleCount())
-        sums[name] = RuleCount(
-            before.allowed + count.allowed, before.denied + count.denied, before.shadow_denied + count.shadow_denied
-        )
+        sums[name] = RuleCount(before.allowed + count.allowed, before.denied + count.denied, before.shadow_denied + count.shadow_denied)
     return sums

@@ -205,10 +205,9 @@ def sum_up(session: Session, now: datetime, *, keep_minutes: timedelta, keep_hou
 
 def _sum_up_hour(session: Session, hour: datetime, keys: int) -> None:
     is_in = (Usage.minute >= hour) & (Usage.minute < hour + _HOUR)
-    sums = [func.sum(column) for column in (Usage.allowed, Usage.denied, Usage.shadow_denied)]
-    found = session.execute(
-        select(Usage.rule_id, Usage.digest, func.max(Usage.tier), *sums).where(is_in).group_by(Usage.rule_id, Usage.digest)
-    ).all()
+    said = (func.sum(Usage.allowed), func.sum(Usage.denied), func.sum(Usage.shadow_denied))
+    query = select(Usage.rule_id, Usage.digest, func.max(Usage.tier), *said).where(is_in).group_by(Usage.rule_id, Usage.digest)
+    found = [tuple(row) for row in session.execute(query)]
     session.execute(delete(Usage).where(is_in))
     of_all = [row for row in found if not row[1]]
     of_keys = sorted((row for row in found if row[1]), key=lambda row: -(row[3] + row[4]))
@@ -234,7 +233,9 @@ def _insert(session: Session, rows: list[dict[str, Any]]) -> None:
     dialect = postgresql if session.get_bind().dialect.name == "postgresql" else sqlite
     new = dialect.insert(Usage)
     added = {name: getattr(Usage, name) + new.excluded[name] for name in ("allowed", "denied", "shadow_denied")}
-    changed = new.on_conflict_do_update(index_elements=["minute", "rule_id", "digest", "instance"], set_={**added, "tier": new.excluded.tier})
+    changed = new.on_conflict_do_update(
+        index_elements=["minute", "rule_id", "digest", "instance"], set_={**added, "tier": new.excluded.tier}
+    )
     session.execute(changed, rows)
 
 

@@ -159,7 +159,10 @@ GROUPS: Final[dict[str, tuple[Setting, ...]]] = {
             "About how many of them a second at most: the share shrinks by halves, and each stands for more.",
         ),
         Setting(
-            "events.recordings_per_second", Whole(0, 10_000), 20, "About how many requests a second are recorded to be decided again; 0 is none."
+            "events.recordings_per_second",
+            Whole(0, 10_000),
+            20,
+            "About how many requests a second are recorded to be decided again; 0 is none.",
         ),
         Setting(
             "events.attributes",
@@ -171,10 +174,14 @@ GROUPS: Final[dict[str, tuple[Setting, ...]]] = {
         Setting("events.recent", Whole(0, 1_000_000), 20_000, "How many of the last events the database keeps."),
         Setting("events.keys", Whole(0, 100_000), 500, "Of how many keys a minute, those that ask most, the database keeps the use."),
         Setting("events.keep_recordings", Seconds(60, 2_592_000), 7200.0, "How long recordings are kept."),
-        Setting("events.keep_minutes", Seconds(3600, 31_536_000), 86_400.0, "How long the use of single minutes is kept; then that of hours."),
+        Setting(
+            "events.keep_minutes", Seconds(3600, 31_536_000), 86_400.0, "How long the use of single minutes is kept; then that of hours."
+        ),
         Setting("events.keep_hours", Seconds(86_400, 315_360_000), 7_776_000.0, "How long the use of hours is kept."),
         Setting("events.file", File(), None, "A file to which events are written, one JSON object in a line."),
-        Setting("events.file_bytes", Size(65_536, 1024 * 1024 * 1024), 64 * 1024 * 1024, "How large it becomes before another one is begun."),
+        Setting(
+            "events.file_bytes", Size(65_536, 1024 * 1024 * 1024), 64 * 1024 * 1024, "How large it becomes before another one is begun."
+        ),
         Setting("events.file_count", Whole(1, 1000), 5, "How many such files are kept, this one among them."),
         Setting("events.kafka", Text(), None, "Servers of Kafka to which events go, such as `broker1:9092,broker2:9092`."),
         Setting("events.kafka_topic", Text(), "tidegate.events", "The topic."),

@@ -44,6 +44,8 @@ def outlets(settings: Settings) -> list[Outlet]:
         from tidegate.control.sinks.clickhouse import ClickHouseSink, read_password  # noqa: PLC0415
 
         password = read_password(settings["events.clickhouse_password_file"])
-        sink = ClickHouseSink(settings["events.clickhouse"], settings["events.clickhouse_table"], settings["events.clickhouse_user"], password)
+        sink = ClickHouseSink(
+            settings["events.clickhouse"], settings["events.clickhouse_table"], settings["events.clickhouse_user"], password
+        )
         found.append(Outlet("clickhouse", sink))
     return found

@@ -55,10 +55,11 @@ class FileSink:
         if size and size + len(lines) > self._bytes_max:
             self._rotate()
             self._file, size = self._open(), 0
+        left = memoryview(lines)
         try:
-            written = self._file.write(lines)
-            if written < len(lines):
-                raise OSError(None, f"only {written} of {len(lines)} bytes were written")
+            # A disk that is nearly full takes a part, and fails the next time.
+            while left:
+                left = left[self._file.write(left) :]
         except OSError:
             # Of a batch that comes again nothing may be left, least of all half a line.
             self._file.truncate(size)

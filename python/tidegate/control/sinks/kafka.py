@@ -78,7 +78,9 @@ class KafkaSink:
             self._producer.purge()
             self._producer.flush(1)
         if failed or left:
-            raise SinkError(f"Kafka did not take {left + len(failed)} of {len(rows)} events: {(failed or ['it did not answer in time'])[0]}")
+            raise SinkError(
+                f"Kafka did not take {left + len(failed)} of {len(rows)} events: {(failed or ['it did not answer in time'])[0]}"
+            )
 
     def close(self) -> None:
         """See `Sink`."""
