@@ -13,6 +13,8 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Final, Protocol
 
+from sqlalchemy.exc import SQLAlchemyError
+
 from tidegate.control import events, instances, record, rollup, sinks
 from tidegate.control.errors import DatabaseError
 from tidegate.control.rollup import Rollup
@@ -183,9 +185,10 @@ class Collector:
                     instances.write(session, self.name, shown, number=self._in_force(), now=self._now(), live=live)
             if self._writes % PRUNE_EVERY == 0:
                 self._prune()
-        except DatabaseError as error:
+        except (DatabaseError, SQLAlchemyError) as error:
+            # Others than the first kind tell the statement and its values; a table that is not there yet is one.
             self._put_back(counts, recordings, recent)
-            self._note(str(error))
+            self._note(str(error) if isinstance(error, DatabaseError) else type(error).__name__)
         else:
             self._note(None)
 
