@@ -17,6 +17,7 @@ mod sampler;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use tidegate_core::descriptors::answer::Code;
+use tidegate_core::rules::members::key_of;
 use tidegate_core::rules::{Request, Slot};
 use tidegate_engine::decision::{Decision, Origin};
 use tidegate_engine::engine::{DescriptorsDecision, DescriptorsRequest, Engine, Facts};
@@ -32,8 +33,6 @@ use crate::metrics::{Protocol, is_charge};
 use crate::settings::{EventSettings, ShownKeys};
 use crate::top::shown;
 
-/// The attribute, and the mark of clients, that API keys are in.
-const API_KEY: &str = "api_key";
 /// The most facts of one recording.
 const FACTS_MAX: usize = 32;
 /// How much room one event usually takes as JSON.
@@ -244,26 +243,21 @@ impl Events {
         }
     }
 
-    /// Who asked: as it is shown, and as the control plane knows them.
+    /// Who asked: as it is shown, and as the control plane knows its members.
     fn client(&self, engine: &Engine, request: &Request<'_>, decision: &Decision) -> (Box<str>, Option<Digest>) {
-        let Some(client) = request.get(Slot::CLIENT) else {
+        let Some(key) = key_of(request) else {
             // Rules may count by something else; the digest of that is known.
             let key = decision.narrowest_key();
             return (key.map(shown::digest).unwrap_or_default().into(), key);
         };
+        let digest = engine.digest(key.as_bytes());
         let identity = decision.plan().rules().map(|rules| rules.set.identity());
-        let (tag, name) = identity.map_or((None, client), |identity| identity.parts(client));
-        match tag.filter(|&tag| tag != API_KEY) {
-            // The control plane knows API keys by their own digest, whatever else names clients.
-            None => {
-                let digest = engine.digest(name.as_bytes());
-                (shown::value(self.shown, name, digest).into(), Some(digest))
-            }
-            Some(tag) => {
-                let digest = engine.digest(client.as_bytes());
-                (format!("{tag}:{}", shown::value(self.shown, name, digest)).into(), Some(digest))
-            }
-        }
+        let client = identity.filter(|_| request.get(Slot::API_KEY).is_none()).map(|identity| identity.parts(key));
+        let text = match client {
+            Some((Some(tag), name)) => format!("{tag}:{}", shown::value(self.shown, name, digest)),
+            _ => shown::value(self.shown, key, digest),
+        };
+        (text.into(), Some(digest))
     }
 
     fn recording(&self, engine: &Engine, request: &Request<'_>, weight: u64) -> Recording {
