@@ -548,6 +548,12 @@ class Server:
         """
     def snapshot(self) -> str:
         """What was counted since the start, as one JSON document that `tidegate.control.snapshot` reads."""
+    def reload_upstreams(self, settings: str) -> str | None:
+        """
+        Puts other upstreams and routes in force, from a document of settings; answers what is wrong with them. Those in force stay then.
+        """
+    def refuse_upstreams(self, problem: str) -> None:
+        """Notes that settings on disk could not even be read."""
     def reload_certificates(self) -> str | None:
         """Reads the certificates again; answers what is wrong with them. Those in force stay then."""
 
