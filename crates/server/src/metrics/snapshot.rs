@@ -41,9 +41,9 @@ struct Snapshot {
 /// How long decisions took.
 #[derive(Debug, Serialize)]
 struct Latency {
-    bounds_us: [u64; BOUNDS_US.len()],
+    bounds_us: &'static [u64],
     /// How many were at most as long as each bound.
-    up_to: [u64; BOUNDS_US.len()],
+    up_to: Vec<u64>,
     count: u64,
     sum_ns: u64,
 }
@@ -75,8 +75,8 @@ impl Metrics {
     /// What is counted, as JSON.
     pub fn snapshot(&self, app: &App) -> String {
         let sum = |count: &dyn Fn(Protocol) -> u64| Protocol::ALL.into_iter().map(count).sum();
-        let Total { up_to, count, sum_ns } =
-            Protocol::ALL.into_iter().flat_map(|protocol| self.shards.durations(protocol)).collect();
+        let durations = Protocol::ALL.into_iter().flat_map(|protocol| self.shards.durations(protocol));
+        let Total { bounds_us, up_to, count, sum_ns } = Total::of(&BOUNDS_US, durations);
         let kinds = StoreError::KINDS.into_iter().enumerate();
         let snapshot = Snapshot {
             at: seconds(SystemClock::new().now()),
@@ -88,7 +88,7 @@ impl Metrics {
             denied: sum(&|protocol| self.shards.checks(protocol, Outcome::Denied)),
             unmatched: sum(&|protocol| self.shards.unmatched(protocol)),
             rules: self.rules.all_totals(&app.engine),
-            latency: Latency { bounds_us: BOUNDS_US, up_to, count, sum_ns },
+            latency: Latency { bounds_us, up_to, count, sum_ns },
             degraded: kinds
                 .map(|(kind, reason)| (reason, self.shards.degraded(kind).0))
                 .filter(|&(_, count)| count > 0)
