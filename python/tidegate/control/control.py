@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final, Protocol, Self
 from tidegate import rules
 from tidegate.control import members, tokens
 from tidegate.control.caller import Caller
+from tidegate.control.collector import Collector
 from tidegate.control.compose import NO_FILES
 from tidegate.control.database import Database
 from tidegate.control.errors import DatabaseError
@@ -82,6 +83,8 @@ class Control:
         """What is in force of the database, and of files."""
         self.parts: list[Part] = []
         """What else runs beside the port once the database was opened, such as the collector of events."""
+        self.collector: Collector | None = None
+        """What brings events and counts of the service here, once it was started."""
         self._problem: str | None = "the database was not opened yet"
         self._web: Web | None = None
         self._is_over = threading.Event()
@@ -161,7 +164,12 @@ class Control:
         Raises:
             DatabaseError: It runs on its own, and the database cannot be used.
             StartupError: The port is taken, or a certificate is wrong.
+            ConfigError: Something about where events go is wrong.
         """
+        if self.service is not None:
+            # It waits for no database: files and the like get events without one.
+            self.collector = Collector(self.service.server, self.database, self.settings, self.now, lambda: self.follower.number)
+            self.collector.start()
         self.follow()
         self._listen()
         if self._problem is None:
@@ -199,6 +207,9 @@ class Control:
         while self.parts:
             self.parts.pop().stop()
         self.follower.stop()
+        if self.collector is not None:
+            self.collector.stop()
+            self.collector = None
         self.database.close()
 
     def __enter__(self) -> Self:
