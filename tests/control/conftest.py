@@ -26,7 +26,7 @@ from tidegate.control.roles import Role
 from tidegate.service import load
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
     from pathlib import Path
 
     from tidegate.service.settings import Settings
@@ -129,6 +129,18 @@ def settings_for(address: str, tmp_path: Path, more: Mapping[str, str | bool] | 
 
 
 @pytest.fixture
+def settings_on(tmp_path: Path) -> Callable[..., Settings]:
+    """
+    Makes settings: `settings_on(address, {"events.keys": "10"})`.
+    """
+
+    def make(address: str, more: Mapping[str, str | bool] | None = None) -> Settings:
+        return settings_for(address, tmp_path, more)
+
+    return make
+
+
+@pytest.fixture
 def control(address: str, tmp_path: Path, clock: Clock) -> Iterator[Control]:
     """
     A control plane on its own, on a free port.
@@ -162,15 +174,6 @@ class Clients:
         self._stack = stack
         self.nobody = self.with_token(None)
         self.viewer, self.editor, self.approver, self.admin = (self.with_token(token_of(control, role, f"the {role}")) for role in Role)
-
-    @classmethod
-    @contextmanager
-    def of_control(cls, control: Control) -> Iterator[Clients]:
-        """
-        Clients of a control plane that a test has started.
-        """
-        with ExitStack() as stack:
-            yield cls(control, stack)
 
     def with_token(self, token: str | None) -> httpx.Client:
         """
@@ -208,3 +211,12 @@ def careful(address: str, tmp_path: Path, clock: Clock) -> Iterator[Clients]:
     """
     with Control(settings_for(address, tmp_path, {"admin.approval": True}), now=clock) as control, ExitStack() as stack:
         yield Clients(control, stack)
+
+
+@pytest.fixture
+def clients_of() -> Iterator[Callable[[Control], Clients]]:
+    """
+    Makes clients of every role for a control plane that the test has started.
+    """
+    with ExitStack() as stack:
+        yield lambda control: Clients(control, stack)

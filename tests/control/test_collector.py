@@ -8,7 +8,6 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from conftest import settings_for
 from sqlalchemy import func, select, text
 from telling import Told, line
 
@@ -22,7 +21,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from conftest import Clock
+    from tests.control.conftest import Clock
+    from tidegate.service.settings import Settings
 
     Make = Callable[..., Collector]
 
@@ -36,13 +36,13 @@ def told() -> Told:
 
 
 @pytest.fixture
-def make(told: Told, database: Database, clock: Clock, tmp_path: Path) -> Make:
+def make(told: Told, database: Database, clock: Clock, settings_on: Callable[..., Settings]) -> Make:
     """
     Makes collectors whose threads do not run: the test takes, looks and writes.
     """
 
     def make(more: dict[str, str | bool] | None = None, on: Database = database) -> Collector:
-        settings = settings_for("sqlite:///unused.db", tmp_path, {"events.instance": "a", **(more or {})})
+        settings = settings_on("sqlite:///unused.db", {"events.instance": "a", **(more or {})})
         return Collector(told, on, settings, clock, lambda: 42)
 
     return make

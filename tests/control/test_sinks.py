@@ -10,7 +10,6 @@ import threading
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from conftest import settings_for
 from telling import line
 
 from tidegate.control import events, sinks
@@ -23,6 +22,8 @@ from tidegate.errors import ConfigError
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
+
+    from tidegate.service.settings import Settings
 
     Eventually = Callable[..., None]
 
@@ -181,13 +182,15 @@ def test_a_place_that_cannot_be_written_is_told(tmp_path: Path) -> None:
         pytest.param({"events.kafka": "127.0.0.1:1", "events.kafka_config": "/no/such"}, "kafka_config", id="options"),
     ],
 )
-def test_what_is_wrong_with_a_sink_is_told_at_the_start(said: dict[str, str | bool], expected: str, tmp_path: Path) -> None:
+def test_what_is_wrong_with_a_sink_is_told_at_the_start(
+    said: dict[str, str | bool], expected: str, settings_on: Callable[..., Settings]
+) -> None:
     """Before anything is served."""
     with pytest.raises(ConfigError, match=expected):
-        sinks.outlets(settings_for("sqlite:///x.db", tmp_path, said))
+        sinks.outlets(settings_on("sqlite:///x.db", said))
 
 
-def test_no_sink_is_wanted_by_default(tmp_path: Path) -> None:
+def test_no_sink_is_wanted_by_default(settings_on: Callable[..., Settings]) -> None:
     """And events are read all the same."""
-    assert [] == sinks.outlets(settings_for("sqlite:///x.db", tmp_path))
+    assert [] == sinks.outlets(settings_on("sqlite:///x.db"))
     assert [] == list(events.read(b""))
