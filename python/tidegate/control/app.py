@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 from fastapi import FastAPI
 
 from tidegate import __version__
-from tidegate.control.api import audit, health, problem, session, tokens
+from tidegate.control.api import audit, blocks, groups, health, problem, quota_files, quotas, session, tokens, usage
 from tidegate.control.api.perimeter import Perimeter
 
 if TYPE_CHECKING:
@@ -22,10 +22,15 @@ ROUTERS: Final[tuple[APIRouter, ...]] = (
     session.router,
     tokens.router,
     audit.router,
+    quota_files.router,
+    quotas.router,
+    groups.router,
+    blocks.router,
+    usage.router,
 )
 """Every group of routes. Who may call a route says its dependency `needs(...)`; tests/control/test_roles.py has the whole table."""
 
-BODY_BYTES: Final[dict[str, int]] = {}
+BODY_BYTES: Final[dict[str, int]] = {quota_files.PATH: quota_files.BODY_BYTES}
 """The most bytes of a body, by the paths of routes that take more than `perimeter.BODY_BYTES`."""
 
 
