@@ -43,6 +43,18 @@ class Service:
         self.control = self._beside()
         """The control plane beside it, if it is wanted and installed."""
 
+    @classmethod
+    def check(cls, settings: Settings) -> None:
+        """
+        Looks for what can be wrong although the settings are right, without asking anybody.
+
+        Args:
+            settings: The settings.
+
+        Raises:
+            StartupError: Something is wrong.
+        """
+
     def document(self) -> str:
         """
         The settings as Rust takes them. They may hold the token: they are for the server, not for logs.
