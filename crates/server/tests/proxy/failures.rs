@@ -57,7 +57,8 @@ async fn a_server_that_cannot_be_reached_costs_no_request() {
 
 #[tokio::test]
 async fn a_server_that_breaks_off_costs_only_what_must_not_be_repeated() {
-    let (address, _task) = scripted(|_, mut stream| async move { drop(read_head(&mut stream).await) }).await;
+    // The first bytes are enough: a body may stand behind the head.
+    let (address, _task) = scripted(|_, mut stream| async move { drop(stream.read(&mut [0; 1_024]).await) }).await;
     let upstream = Upstream::start().await;
     let breaks = format!("http://{address}");
     for (request, expected) in [
