@@ -9,7 +9,24 @@ from typing import TYPE_CHECKING, Final
 from fastapi import FastAPI
 
 from tidegate import __version__
-from tidegate.control.api import audit, blocks, groups, health, problem, quota_files, quotas, session, tokens, usage
+from tidegate.control.api import (
+    audit,
+    blocks,
+    changes,
+    events,
+    groups,
+    health,
+    problem,
+    quota_files,
+    quotas,
+    replay,
+    revisions,
+    rules,
+    session,
+    tokens,
+    trial,
+    usage,
+)
 from tidegate.control.api.perimeter import Perimeter
 
 if TYPE_CHECKING:
@@ -27,6 +44,12 @@ ROUTERS: Final[tuple[APIRouter, ...]] = (
     groups.router,
     blocks.router,
     usage.router,
+    trial.router,
+    rules.router,
+    revisions.router,
+    replay.router,
+    changes.router,
+    events.router,
 )
 """Every group of routes. Who may call a route says its dependency `needs(...)`; tests/control/test_roles.py has the whole table."""
 
