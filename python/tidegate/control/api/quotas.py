@@ -225,19 +225,6 @@ def _member(control: Control, caller: Caller, key: Key) -> Member:
 
 
 def _warnings(control: Control, rows: list[QuotaOverride]) -> list[str]:
-    known = known_rules(control)
-    named = sorted({rule for row in rows for rule in row.quotas})
-    return [f"there is no rule {rule}; its quotas wait until there is one" for rule in named if known is not None and rule not in known]
-
-
-def known_rules(control: Control) -> set[str] | None:
-    """
-    The names of the rules in force.
-
-    Args:
-        control: The control plane.
-
-    Returns:
-        The names; `None` if nobody decides here.
-    """
-    return None if control.service is None else {rule.name for rule in control.service.limiter.rule_set.rules}
+    known = {rule.name for rule in control.follower.composition.rule_set.rules}
+    named = sorted({rule for row in rows for rule in row.quotas} - known)
+    return [f"there is no rule {rule}; its quotas wait until there is one" for rule in named]

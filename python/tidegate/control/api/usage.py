@@ -5,7 +5,7 @@ How much of its quotas a key has used: `/admin/v1/usage`.
 from __future__ import annotations
 
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from fastapi import APIRouter
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
@@ -15,9 +15,6 @@ from tidegate.control.api.access import Caller, Control, InControl, needs
 from tidegate.control.api.fields import ApiKey, key_of
 from tidegate.control.api.problem import Problem, described
 from tidegate.control.roles import Role
-
-if TYPE_CHECKING:
-    from tidegate.rule_limiter import RuleLimiter
 
 router = APIRouter(prefix="/admin/v1/usage", tags=["quotas"])
 SPAN = timedelta(hours=1)
@@ -113,7 +110,7 @@ def reset(api_key: ApiKey, body: Reset, control: InControl, caller: Annotated[Ca
     Forgets what a key has used, under every rule that counts it apart from others.
     """
     key = key_of(control, api_key)
-    limiter = _limiter(control)
+    limiter = control.limiter
     if key.value is None:
         raise Problem(422, "api_key: counters are found by the key itself, and not by its digest")
     if limiter is None:
@@ -125,7 +122,7 @@ def reset(api_key: ApiKey, body: Reset, control: InControl, caller: Annotated[Ca
 
 
 def _now(control: Control, caller: Caller, value: str | None) -> tuple[list[Used] | None, str | None]:
-    limiter = _limiter(control)
+    limiter = control.limiter
     if limiter is None:
         return None, "the counters are out of reach here: ask the control plane beside a service, or set `store`"
     if value is None:
@@ -137,8 +134,3 @@ def _now(control: Control, caller: Caller, value: str | None) -> tuple[list[Used
     return [
         Used(**{name: getattr(one, name) for name in shown}, reset_at=caller.at + timedelta(seconds=one.reset_after)) for one in found
     ], None
-
-
-def _limiter(control: Control) -> RuleLimiter | None:
-    # A process of its own sees the counters of others only where they share a store.
-    return None if control.service is None else control.service.limiter
