@@ -8,6 +8,7 @@ use parking_lot::Mutex;
 use tidegate_engine::engine::Engine;
 use tokio::sync::watch;
 
+use crate::events::Events;
 use crate::metrics::{Metrics, Port};
 use crate::proxy::Proxy;
 use crate::settings::Settings;
@@ -25,6 +26,8 @@ pub struct App {
     pub metrics: Metrics,
     /// Who is denied most.
     pub top: Top,
+    /// Decisions that the control plane is told of, if there is one.
+    pub events: Option<Events>,
     /// Who sends traces, if they go anywhere.
     pub tracer: Option<Tracer>,
     /// Who forwards requests, if anybody does.
@@ -33,6 +36,7 @@ pub struct App {
     pub started: Instant,
     phase: watch::Sender<Phase>,
     reload_problem: Mutex<Option<Arc<str>>>,
+    control_problem: Mutex<Option<Arc<str>>>,
     /// By port.
     tls_problems: Mutex<[Option<Arc<str>>; Port::ALL.len()]>,
 }
@@ -62,6 +66,7 @@ impl App {
         Self {
             metrics: Metrics::new(&settings),
             top: Top::new(settings.top_size, settings.top_keys),
+            events: settings.events.as_ref().map(|events| Events::new(events, settings.top_keys, settings.workers)),
             tracer: settings.otlp.as_ref().map(Tracer::start),
             proxy: settings.proxy.as_ref().map(|proxy| Proxy::new(proxy, settings.workers)),
             engine,
@@ -69,6 +74,7 @@ impl App {
             started: Instant::now(),
             phase: watch::Sender::new(Phase::Serving),
             reload_problem: Mutex::new(None),
+            control_problem: Mutex::new(None),
             tls_problems: Mutex::default(),
         }
     }
@@ -117,5 +123,15 @@ impl App {
     /// Why the rules on disk are not the ones in force, if so.
     pub fn reload_problem(&self) -> Option<Arc<str>> {
         self.reload_problem.lock().clone()
+    }
+
+    /// Notes how the control plane is doing: why its changes do not come into force, or `None` if they do.
+    pub fn note_control(&self, problem: Option<&str>) {
+        *self.control_problem.lock() = problem.map(Arc::from);
+    }
+
+    /// Why changes of the control plane are not in force, if so.
+    pub fn control_problem(&self) -> Option<Arc<str>> {
+        self.control_problem.lock().clone()
     }
 }

@@ -16,12 +16,13 @@ if TYPE_CHECKING:
     from tidegate.service.settings import Settings
 
 
-def to_proxy_document(settings: Settings) -> dict[str, Any]:
+def to_proxy_document(settings: Settings, *, has_control: bool = False) -> dict[str, Any]:
     """
     Makes the document. It may hold the token: it is for the server, not for logs.
 
     Args:
         settings: The settings of a proxy.
+        has_control: Whether a control plane takes events.
 
     Returns:
         The document.
@@ -37,7 +38,7 @@ def to_proxy_document(settings: Settings) -> dict[str, Any]:
         "trusted_proxies": list(settings["proxy.trusted_proxies"]),
         "cost_header": settings["proxy.cost_header"],
     }
-    return {**to_document(settings), "proxy": section}
+    return {**to_document(settings, has_control=has_control), "proxy": section}
 
 
 def _group(settings: Settings, group: Group) -> dict[str, Any]:

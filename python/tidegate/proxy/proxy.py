@@ -5,10 +5,12 @@ The proxy: a service with one port more, whose requests go on to servers. Python
 from __future__ import annotations
 
 import json
+import threading
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from tidegate.errors import TidegateError
+from tidegate._native import Server
+from tidegate.errors import StartupError, TidegateError
 from tidegate.proxy import native
 from tidegate.proxy.table import OWN_GROUPS
 from tidegate.proxy.watch import SettingsWatcher
@@ -36,7 +38,24 @@ class Proxy(Service):
 
     def __init__(self, settings: Settings) -> None:
         super().__init__(settings)
+        # A signal and a change of the file may come together; what was read first must not come into force last.
+        self._reloading = threading.Lock()
         self._watcher = SettingsWatcher(self.files, self.reload_upstreams) if settings["watch"] and settings.config is not None else None
+
+    @classmethod
+    def check(cls, settings: Settings) -> None:
+        """
+        Looks at the certificates that servers are trusted by or shown.
+
+        Args:
+            settings: The settings.
+
+        Raises:
+            StartupError: They cannot be used.
+        """
+        super().check(settings)
+        if (wrong := Server.check_upstreams(json.dumps(native.to_proxy_document(settings)))) is not None:
+            raise StartupError(wrong)
 
     def document(self) -> str:
         """
@@ -45,7 +64,7 @@ class Proxy(Service):
         Returns:
             One JSON document.
         """
-        return json.dumps(native.to_proxy_document(self.settings))
+        return json.dumps(native.to_proxy_document(self.settings, has_control=self.control is not None))
 
     def files(self) -> list[Path]:
         """
@@ -96,14 +115,18 @@ class Proxy(Service):
         Returns:
             What is wrong, if anything is.
         """
+        with self._reloading:
+            return self._reload_upstreams()
+
+    def _reload_upstreams(self) -> str | None:
         if self.settings.again is None:
             return None
         try:
             new = self.settings.again()
-            problem = self._server.reload_upstreams(json.dumps(native.to_proxy_document(new)))
+            problem = self.server.reload_upstreams(json.dumps(native.to_proxy_document(new, has_control=self.control is not None)))
         except TidegateError as error:
             problem = str(error)
-            self._server.refuse_upstreams(problem)
+            self.server.refuse_upstreams(problem)
         if problem is not None:
             LOG.error("upstreams and routes refused, those in force stay: %s", problem)
             return problem

@@ -181,6 +181,12 @@ impl Engine {
         Ok((seen, explained.collect()))
     }
 
+    /// Calls `act` with the facts about a request as the rules see them that decided on it; `None` if no rules did.
+    pub fn with_facts<R>(&self, decision: &Decision, facts: &impl Facts, act: impl FnOnce(&Request<'_>) -> R) -> Option<R> {
+        let rules = decision.plan.rules()?;
+        Some(act(&self.request(&decision.plan, rules, facts).0))
+    }
+
     /// Debits what a decision charged, once more; only the rules that charged all of it, for what the others count did not grow.
     pub(super) fn debit_again(&self, decision: &Decision, requested: &Requested, cost: u64) -> Decision {
         let plan = Arc::clone(&decision.plan);
@@ -293,12 +299,15 @@ pub(super) fn charges<'a>(
 
 /// Whether a rule decides for a key, or only says what it would have said.
 fn is_enforced(rule: &Rule, key: &[u8]) -> bool {
-    rule.mode == Mode::Enforce && (rule.rollout >= ROLLOUT_ALL || rollout_place(rule, key) < u64::from(rule.rollout))
+    let share = u64::from(rule.rollout_from)..u64::from(rule.rollout);
+    rule.mode == Mode::Enforce && (share == (0..u64::from(ROLLOUT_ALL)) || share.contains(&rollout_place(rule, key)))
 }
 
-/// The place of a key in the rollout of a rule, of [`ROLLOUT_ALL`].
+/// The place of a key in the rollout of a rule, of [`ROLLOUT_ALL`]. Versions of one rule (`orders` and `orders~12`) agree on it, so that one
+/// begins where the other ends.
 fn rollout_place(rule: &Rule, key: &[u8]) -> u64 {
-    let place = ROLLOUT.digest(rule.name.as_bytes()) ^ ROLLOUT.digest(key);
+    let name = rule.name.split('~').next().unwrap_or(&rule.name);
+    let place = ROLLOUT.digest(name.as_bytes()) ^ ROLLOUT.digest(key);
     place.0[0] % u64::from(ROLLOUT_ALL)
 }
 
