@@ -506,6 +506,8 @@ class Server:
         """Ends at once what still runs. Nothing happens if nothing does."""
     def note_reload(self, problem: str | None) -> None:
         """Notes how an attempt to load other rules went: what is wrong with them, or `None` if they are in force."""
+    def note_control(self, problem: str | None) -> None:
+        """Notes how the control plane beside this service is doing: what is wrong with it, or `None`."""
     def reload_certificates(self) -> str | None:
         """Reads the certificates again; answers what is wrong with them. Those in force stay then."""
 

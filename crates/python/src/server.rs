@@ -92,6 +92,12 @@ impl Server {
         self.app.note_reload(problem);
     }
 
+    /// Notes how the control plane beside this service is doing: what is wrong with it, or `None`.
+    #[pyo3(signature = (problem))]
+    fn note_control(&self, problem: Option<&str>) {
+        self.app.note_control(problem);
+    }
+
     /// Reads the certificates again; answers what is wrong with them. Those in force stay then.
     fn reload_certificates(&self, py: Python<'_>) -> Option<String> {
         let server = self.server()?;

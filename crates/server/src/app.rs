@@ -33,6 +33,7 @@ pub struct App {
     pub started: Instant,
     phase: watch::Sender<Phase>,
     reload_problem: Mutex<Option<Arc<str>>>,
+    control_problem: Mutex<Option<Arc<str>>>,
     /// By port.
     tls_problems: Mutex<[Option<Arc<str>>; Port::ALL.len()]>,
 }
@@ -69,6 +70,7 @@ impl App {
             started: Instant::now(),
             phase: watch::Sender::new(Phase::Serving),
             reload_problem: Mutex::new(None),
+            control_problem: Mutex::new(None),
             tls_problems: Mutex::default(),
         }
     }
@@ -117,5 +119,15 @@ impl App {
     /// Why the rules on disk are not the ones in force, if so.
     pub fn reload_problem(&self) -> Option<Arc<str>> {
         self.reload_problem.lock().clone()
+    }
+
+    /// Notes how the control plane beside this service is doing: what is wrong with it, or `None`.
+    pub fn note_control(&self, problem: Option<&str>) {
+        *self.control_problem.lock() = problem.map(Arc::from);
+    }
+
+    /// What is wrong with the control plane, if anything is. Decisions go on by the last good rules.
+    pub fn control_problem(&self) -> Option<Arc<str>> {
+        self.control_problem.lock().clone()
     }
 }

@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from tidegate.service.service import Service
     from tidegate.service.settings import Settings
 
-RETRY_S: Final = 2.0
-"""How long to wait before a database that could not be opened is tried again."""
+WATCH_S: Final = 1.0
+"""How often the database is looked at, and tried again if it could not be opened."""
 
 
 class Part(Protocol):
@@ -43,7 +43,7 @@ class Part(Protocol):
 
     def stop(self) -> None:
         """
-        Ends, and waits until it has.
+        Ends, and waits until it has. Nothing happens if it never began.
         """
 
     def reasons(self) -> list[str]:
@@ -76,8 +76,9 @@ class Control:
         """What runs beside the port. The follower of rules and the collector of events are added here."""
         self._problem: str | None = "the database was not opened yet"
         self._web: Web | None = None
+        self._is_draining = False
         self._is_over = threading.Event()
-        self._opener: threading.Thread | None = None
+        self._watcher: threading.Thread | None = None
 
     @property
     def address(self) -> str | None:
@@ -97,7 +98,11 @@ class Control:
         Returns:
             Sentences for people; none if all is well.
         """
-        own = [self._problem] if self._problem is not None else [] if self.database.is_up else ["the database cannot be reached"]
+        own = ["it is about to stop"] if self._is_draining else []
+        if self._problem is not None:
+            own.append(self._problem)
+        elif not self.database.is_up:
+            own.append(f"the database {self.database.shown} cannot be reached")
         return own + [reason for part in self.parts for reason in part.reasons()]
 
     def open(self) -> None:
@@ -141,9 +146,8 @@ class Control:
         self._listen()
         if self._problem is None:
             self._start_parts()
-        else:
-            self._opener = threading.Thread(target=self._keep_opening, name="tidegate-admin-open", daemon=True)
-            self._opener.start()
+        self._watcher = threading.Thread(target=self._watch, name="tidegate-admin-watch", daemon=True)
+        self._watcher.start()
 
     def reload(self) -> None:
         """
@@ -152,13 +156,18 @@ class Control:
         if self._web is not None:
             self._web.reload()
 
-    def drain(self, _grace: float | None = None) -> int:
+    def drain(self, grace: float | None = None) -> int:
         """
-        Waits for requests that run, and ends. Nobody has to notice first: who uses it waits a moment and asks again.
+        Turns readiness off, serves on for a while, waits for requests that run, and ends.
+
+        Args:
+            grace: Seconds to serve on; by default `shutdown.grace`.
 
         Returns:
-            0: nothing of importance is cut.
+            0: what runs for longer than a moment is a page that follows what happens, and loads again.
         """
+        self._is_draining = True
+        self._is_over.wait(self.settings["shutdown.grace"] if grace is None else grace)
         self.stop()
         return 0
 
@@ -169,8 +178,8 @@ class Control:
         self._is_over.set()
         if self._web is not None:
             self._web.stop()
-        if self._opener is not None:
-            self._opener.join()
+        if self._watcher is not None:
+            self._watcher.join()
         while self.parts:
             self.parts.pop().stop()
         self.database.close()
@@ -202,26 +211,35 @@ class Control:
         for part in self.parts:
             part.start()
 
-    def _keep_opening(self) -> None:
-        while not self._is_over.wait(RETRY_S):
-            try:
-                self.open()
-            except DatabaseError as error:
-                self._note(error)
-            else:
-                LOG.info("the database %s can be used now", self.database.shown)
-                self._start_parts()
-                self._tell_first_token()
+    def _watch(self) -> None:
+        # Opens the database when it could not be opened before, and tells the service how things are.
+        told: str | None = None
+        while True:
+            if self._problem is not None:
+                self._try_again()
+            said = "; ".join(self.reasons()) or None
+            if self.service is not None and said != told and not self._is_over.is_set():
+                self.service.note_control(said)
+                told = said
+            if self._is_over.wait(WATCH_S):
                 return
+
+    def _try_again(self) -> None:
+        try:
+            self.open()
+        except DatabaseError as error:
+            self._note(error)
+            return
+        LOG.info("the database %s can be used now", self.database.shown)
+        self._start_parts()
+        if self.take_first_token() is not None:
+            # The log is no place for it.
+            LOG.warning("the control plane has no token that anybody knows; make one: tidegate admin token create NAME --role admin")
 
     def _note(self, error: DatabaseError) -> None:
         if self._problem != str(error):
             LOG.error("the control plane cannot use its database %s, and tries again; decisions go on: %s", self.database.shown, error)
         self._problem = str(error)
-
-    def _tell_first_token(self) -> None:
-        if self._first_token is not None:
-            LOG.warning("the control plane has no token yet; make one: tidegate admin token create NAME --role admin")
 
 
 def _now() -> datetime:

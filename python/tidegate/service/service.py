@@ -97,6 +97,15 @@ class Service:
             self._note(problem)
         return problem
 
+    def note_control(self, problem: str | None) -> None:
+        """
+        Notes how the control plane beside it is doing, for `/readyz`.
+
+        Args:
+            problem: What is wrong with it; `None` if nothing is.
+        """
+        self._server.note_control(problem)
+
     def drain(self, grace: float | None = None) -> int:
         """
         Turns readiness off, serves on for a while, takes no more connections, waits for requests that run.

@@ -66,6 +66,9 @@ fn reasons(app: &App) -> Vec<Reason> {
     if let Some(problem) = app.tls_problem() {
         reasons.push(Reason::new("certificates_not_reloaded", &problem));
     }
+    if let Some(problem) = app.control_problem() {
+        reasons.push(Reason::new("control_plane_degraded", &problem));
+    }
     let health = app.engine.remote().map(|remote| remote.health());
     for shard in health.iter().flat_map(|health| &health.shards) {
         if !shard.is_up {
