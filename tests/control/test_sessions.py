@@ -81,7 +81,7 @@ def test_a_session_changes_nothing_without_what_its_pages_know(browser: httpx.Cl
     """
     sign_in(browser, secret)
     for sent in (None, "", "wrong", "ümlaut"):
-        headers = {} if sent is None else {"x-csrf-token": sent.encode()}
+        headers = {} if sent is None else {b"x-csrf-token": sent.encode()}
         answer = browser.post("/admin/v1/tokens", json={"name": "mallory", "role": "admin"}, headers=headers)
 
         assert 403 == answer.status_code

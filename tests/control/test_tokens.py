@@ -150,7 +150,7 @@ def test_a_made_up_token_opens_nothing(client: Clients) -> None:
     Whatever it is.
     """
     for shown in ("x", "tg_", "tg_" + "x" * 10_000, "ümlaut", "' OR 1=1 --"):
-        answer = client.nobody.get("/api/v1/session", headers={"authorization": b"Bearer " + shown.encode()})
+        answer = client.nobody.get("/api/v1/session", headers={b"authorization": b"Bearer " + shown.encode()})
 
         assert 401 == answer.status_code
 

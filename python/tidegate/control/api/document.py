@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from tidegate.control.roles import Role
 
-_SECURITY: Final = [{"token": []}, {"session": []}]
+_SECURITY: Final[list[dict[str, list[str]]]] = [{"token": []}, {"session": []}]
 _SCHEMES: Final = {
     "token": {"type": "http", "scheme": "bearer", "description": "A token of the control plane."},
     "session": {
@@ -83,7 +83,7 @@ def complete(document: dict[str, Any], routers: Sequence[APIRouter]) -> dict[str
     components["securitySchemes"] = _SCHEMES
     for route in routes_of(routers):
         if route.include_in_schema:
-            for method in route.methods:
+            for method in route.methods or ():
                 _complete(document["paths"][route.path_format][method.lower()], route)
     return document
 
