@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from sqlalchemy.exc import SQLAlchemyError
 
 
+UNKEPT: Final = "the database cannot keep one of the values: a number too large, or a character that it does not know"
 _LOOK: Final = "look at the path in admin.database, and whether its folder exists and can be written"
 
 
@@ -81,7 +82,7 @@ def told(error: SQLAlchemyError) -> DatabaseError | None:
 
 def _plain(error: StatementError, text: str) -> DatabaseError | None:
     if isinstance(error, DataError) or isinstance(error.orig, (OverflowError, UnicodeError)):
-        return ValueRefused("the database cannot keep one of the values: a number too large, or a character that it does not know")
+        return ValueRefused(UNKEPT)
     # PostgreSQL tells it by a code, 53100 disk_full; SQLite by these words.
     if getattr(error.orig, "sqlstate", None) == "53100" or "disk is full" in text or "disk I/O error" in text:
         return DatabaseFull(f"there is no room for the database: {text}")
