@@ -5,6 +5,7 @@ A control plane for tests: its settings, its time, and clients of every role.
 from __future__ import annotations
 
 import itertools
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
@@ -19,8 +20,7 @@ from tidegate.control.roles import Role
 from tidegate.service import load
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from contextlib import ExitStack
+    from collections.abc import Iterator, Mapping
     from pathlib import Path
 
     from tidegate.control.control import Control
@@ -108,6 +108,15 @@ class Clients:
         self._stack = stack
         self.nobody = self.with_token(None)
         self.viewer, self.editor, self.approver, self.admin = (self.with_token(token_of(control, role, f"the {role}")) for role in Role)
+
+    @classmethod
+    @contextmanager
+    def of_control(cls, control: Control) -> Iterator[Clients]:
+        """
+        Clients of a control plane that a test has started.
+        """
+        with ExitStack() as stack:
+            yield cls(control, stack)
 
     def with_token(self, token: str | None) -> httpx.Client:
         """

@@ -9,6 +9,7 @@ use tidegate_core::decision::{Status, Verdict};
 use tidegate_store::digest::Digest;
 use tidegate_store::store::{Part, Place, StoreError};
 
+use crate::engine::Blocked;
 use crate::plan::{Plan, Planned};
 
 /// What was asked when a decision was made.
@@ -38,6 +39,8 @@ pub(crate) struct Requested {
     pub(crate) rules: SmallVec<[usize; 4]>,
     /// What was asked of the store, in order.
     pub(crate) charged: SmallVec<[Charged; 4]>,
+    /// Whether the sender is blocked: then no store is asked.
+    pub(crate) blocked: Option<Blocked>,
 }
 
 /// One quota that was asked for one key.
@@ -137,7 +140,7 @@ impl Decision {
     /// The quota that a status is of.
     pub fn planned(&self, status: &Status) -> &Planned {
         let (set, quota) = self.place(status);
-        &self.plan.sets()[set].quotas[quota]
+        &self.plan.set(set).quotas[quota]
     }
 
     /// Where the quota of a status is in the plan: its set, and its position there.
@@ -151,7 +154,7 @@ impl Decision {
 
     /// Names of the rules that apply, in the order in which they were looked at.
     pub fn rules(&self) -> impl Iterator<Item = &Arc<str>> {
-        self.rule_numbers().iter().filter_map(|&rule| Some(&self.plan.rules()?.set.rules()[rule].name))
+        self.rule_numbers().iter().filter_map(|&rule| Some(&self.plan.rules()?.set.rule(rule).name))
     }
 
     /// Numbers of the rules that apply, in the order in which they were looked at.
@@ -173,6 +176,17 @@ impl Decision {
         }
     }
 
+    /// The key by which the fewest requests are counted together; `None` if all that are counted are everybody's.
+    pub fn narrowest_key(&self) -> Option<Digest> {
+        match &self.asked {
+            Asked::Key(key) => Some(*key),
+            Asked::Request(requested) => {
+                let own = requested.charged.iter().filter(|charged| charged.place.breadth < Place::EVERYBODY);
+                own.min_by_key(|charged| charged.place.breadth).map(|charged| charged.key)
+            }
+        }
+    }
+
     /// Names of the rules in shadow that would have denied the request.
     pub fn shadowed(&self) -> SmallVec<[&Arc<str>; 2]> {
         let denied = self.statuses().filter(|(_, status)| status.is_shadow && !status.is_allowed());
@@ -185,7 +199,7 @@ impl Decision {
     pub fn is_told(&self, status: &Status) -> bool {
         let is_silent = || match (&self.asked, self.plan.rules()) {
             (Asked::Request(requested), Some(rules)) => {
-                !rules.set.rules()[requested.charged[usize::from(status.quota)].rule].headers
+                !rules.set.rule(requested.charged[usize::from(status.quota)].rule).headers
             }
             _ => false,
         };
