@@ -29,6 +29,9 @@ TABLE: dict[tuple[str, str], Role | None] = {
     ("POST", "/admin/v1/tokens"): ADMIN,
     ("DELETE", "/admin/v1/tokens/{token_id}"): ADMIN,
     ("GET", "/admin/v1/audit"): VIEWER,
+    ("GET", "/admin/v1/events"): VIEWER,
+    ("GET", "/admin/v1/live"): VIEWER,
+    ("GET", "/admin/v1/instances"): VIEWER,
 }
 """The least that a caller has to be. A route that is not here fails the test below: add it with care."""
 
