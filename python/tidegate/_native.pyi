@@ -540,7 +540,7 @@ class Server:
     def note_reload(self, problem: str | None) -> None:
         """Notes how an attempt to load other rules went: what is wrong with them, or `None` if they are in force."""
     def note_control(self, problem: str | None) -> None:
-        """Notes how the control plane beside this service is doing: what is wrong with it, or `None`."""
+        """Notes how the control plane is doing: why its changes do not come into force, or `None` if they do."""
     def take_events(self, limit: int) -> bytes:
         """
         Takes at most so many of the decisions that wait to be told. None wait if events are off.
@@ -554,6 +554,9 @@ class Server:
         """
         Puts other upstreams and routes in force, from a document of settings; answers what is wrong with them. Those in force stay then.
         """
+    @staticmethod
+    def check_upstreams(settings: str) -> str | None:
+        """What is wrong with the certificates that servers behind a proxy are trusted by or shown. Nobody is asked."""
     def refuse_upstreams(self, problem: str) -> None:
         """Notes that settings on disk could not even be read."""
     def reload_certificates(self) -> str | None:

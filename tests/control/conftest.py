@@ -134,6 +134,15 @@ def client(control: Control) -> Iterator[Clients]:
         yield Clients(control, stack)
 
 
+@pytest.fixture
+def careful(address: str, tmp_path: Path, clock: Clock) -> Iterator[Clients]:
+    """
+    Clients of a control plane where a change of rules needs a second person.
+    """
+    with Control(settings_for(address, tmp_path, {"admin.approval": True}), now=clock) as control, ExitStack() as stack:
+        yield Clients(control, stack)
+
+
 def migrate(address: str) -> None:
     """
     Makes the tables.

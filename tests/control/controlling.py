@@ -125,6 +125,12 @@ class Clients:
         headers = {} if token is None else {"authorization": f"Bearer {token}"}
         return self._stack.enter_context(httpx.Client(base_url=f"http://{self.control.address}", headers=headers, timeout=30))
 
+    def another(self, role: Role) -> httpx.Client:
+        """
+        The client of somebody else of a role.
+        """
+        return self.with_token(token_of(self.control, role))
+
     def of(self, role: Role | None) -> httpx.Client:
         """
         The client of a role; of nobody for `None`.

@@ -4,6 +4,7 @@ Who may call what, as a whole table: every route, every role.
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 import pytest
@@ -25,10 +26,30 @@ TABLE: dict[tuple[str, str], Role | None] = {
     ("POST", "/api/v1/session"): ANYBODY,
     ("GET", "/api/v1/session"): VIEWER,
     ("DELETE", "/api/v1/session"): VIEWER,
-    ("GET", "/admin/v1/tokens"): ADMIN,
     ("POST", "/admin/v1/tokens"): ADMIN,
+    ("GET", "/admin/v1/tokens"): ADMIN,
     ("DELETE", "/admin/v1/tokens/{token_id}"): ADMIN,
     ("GET", "/admin/v1/audit"): VIEWER,
+    ("POST", "/api/v1/rate-limit/rules/validate"): VIEWER,
+    ("POST", "/api/v1/rate-limit/rules/explain"): VIEWER,
+    ("GET", "/api/v1/rate-limit/rules"): VIEWER,
+    ("GET", "/api/v1/rate-limit/rules/{rule_id}"): VIEWER,
+    ("POST", "/api/v1/rate-limit/rules"): EDITOR,
+    ("PUT", "/api/v1/rate-limit/rules/{rule_id}"): EDITOR,
+    ("DELETE", "/api/v1/rate-limit/rules/{rule_id}"): EDITOR,
+    ("POST", "/api/v1/rate-limit/rules/{rule_id}/rollback"): EDITOR,
+    ("GET", "/api/v1/rate-limit/rules/{rule_id}/revisions"): VIEWER,
+    ("GET", "/api/v1/rate-limit/rules/{rule_id}/revisions/{number}"): VIEWER,
+    ("GET", "/api/v1/rate-limit/rules/{rule_id}/diff"): VIEWER,
+    ("POST", "/api/v1/rate-limit/rules/replay"): VIEWER,
+    ("GET", "/api/v1/rate-limit/rules/{rule_id}/if-enforced"): VIEWER,
+    ("GET", "/api/v1/rate-limit/changes"): VIEWER,
+    ("GET", "/api/v1/rate-limit/changes/{change_id}"): VIEWER,
+    ("POST", "/api/v1/rate-limit/changes/{change_id}/approve"): APPROVER,
+    ("POST", "/api/v1/rate-limit/changes/{change_id}/reject"): EDITOR,
+    ("POST", "/api/v1/rate-limit/changes/{change_id}/advance"): EDITOR,
+    ("POST", "/api/v1/rate-limit/changes/{change_id}/finish"): EDITOR,
+    ("POST", "/api/v1/rate-limit/changes/{change_id}/stop"): EDITOR,
     ("GET", "/admin/v1/events"): VIEWER,
     ("GET", "/admin/v1/live"): VIEWER,
     ("GET", "/admin/v1/instances"): VIEWER,
@@ -70,7 +91,7 @@ def test_each_role_may_call_what_the_table_says(role: Role | None, client: Clien
     Who may is not told 401 or 403, whatever else is wrong with the request; who may not is told nothing else.
     """
     for (method, path), needed in TABLE.items():
-        answer = client.of(role).request(method, path.replace("{token_id}", "987654").replace("{", "").replace("}", ""))
+        answer = client.of(role).request(method, re.sub(r"{\w+}", "987654", path))
         is_refused = needed is not None and (role is None or not role.may(needed))
         # Who signs in without a token has shown no good one.
         expected = {401 if role is None else 403} if is_refused else {200, 201, 202, 204, 303, 400, 404, 409, 415, 422, 428}

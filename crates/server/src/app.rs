@@ -125,12 +125,12 @@ impl App {
         self.reload_problem.lock().clone()
     }
 
-    /// Notes how the control plane beside this service is doing: what is wrong with it, or `None`.
+    /// Notes how the control plane is doing: why its changes do not come into force, or `None` if they do.
     pub fn note_control(&self, problem: Option<&str>) {
         *self.control_problem.lock() = problem.map(Arc::from);
     }
 
-    /// What is wrong with the control plane, if anything is. Decisions go on by the last good rules.
+    /// Why changes of the control plane are not in force, if so.
     pub fn control_problem(&self) -> Option<Arc<str>> {
         self.control_problem.lock().clone()
     }

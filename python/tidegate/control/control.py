@@ -9,15 +9,20 @@ from __future__ import annotations
 
 import threading
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import TYPE_CHECKING, Final, Protocol, Self
 
-from tidegate.control import tokens
+from tidegate import rules
+from tidegate.control import members, tokens
 from tidegate.control.caller import Caller
 from tidegate.control.collector import Collector
+from tidegate.control.compose import NO_FILES
 from tidegate.control.database import Database
 from tidegate.control.errors import DatabaseError
+from tidegate.control.follow import Follower, Following
 from tidegate.control.roles import Role
 from tidegate.control.signin import SignIn
+from tidegate.errors import RuleError
 from tidegate.service.log import LOG
 
 if TYPE_CHECKING:
@@ -25,11 +30,12 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from tidegate.control.web import Web
+    from tidegate.rules import RuleSet
     from tidegate.service.service import Service
     from tidegate.service.settings import Settings
 
-WATCH_S: Final = 1.0
-"""How often the database is looked at, and tried again if it could not be opened."""
+RETRY_S: Final = 1.0
+"""How long to wait before a database that could not be opened is tried again."""
 
 
 class Part(Protocol):
@@ -73,17 +79,17 @@ class Control:
         self.database = Database(settings["admin.database"])
         self.sign_in = SignIn(self.database, timedelta(seconds=settings["admin.session"]))
         self._first_token: str | None = None
+        self.follower = Follower(self._following())
+        """What is in force of the database, and of files."""
         self.parts: list[Part] = []
-        """What runs beside the port. The follower of rules is added here."""
-        self.in_force = 0
-        """The `Version.number` that the service beside it decides by; who follows the database notes it here."""
+        """What else runs beside the port once the database was opened, such as the collector of events."""
         self.collector: Collector | None = None
         """What brings events and counts of the service here, once it was started."""
         self._problem: str | None = "the database was not opened yet"
         self._web: Web | None = None
         self._is_draining = False
         self._is_over = threading.Event()
-        self._watcher: threading.Thread | None = None
+        self._opener: threading.Thread | None = None
 
     @property
     def address(self) -> str | None:
@@ -108,7 +114,12 @@ class Control:
             own.append(self._problem)
         elif not self.database.is_up:
             own.append(f"the database {self.database.shown} cannot be reached")
-        return own + [reason for part in self.parts for reason in part.reasons()]
+        return own + [reason for part in (self.follower, *self.parts) for reason in part.reasons()]
+
+    @property
+    def needs_approval(self) -> bool:
+        """Whether a change of rules needs a second person."""
+        return bool(self.settings["admin.approval"])
 
     def open(self) -> None:
         """
@@ -132,11 +143,28 @@ class Control:
         secret, self._first_token = self._first_token, None
         return secret
 
+    def follow(self) -> None:
+        """
+        Opens the database and puts into force what it has, or what was kept of it if it cannot be used, before a request is decided.
+
+        Beside a service, a database that cannot be used is tried again and again: decisions do not need it. Nothing happens if it follows.
+
+        Raises:
+            DatabaseError: It runs on its own, and the database cannot be used.
+        """
+        if self.follower.is_running:
+            return
+        try:
+            self.open()
+        except DatabaseError as error:
+            if self.service is None:
+                raise
+            self._note(error)
+        self.follower.start()
+
     def start(self) -> None:
         """
-        Opens the database and begins to listen.
-
-        Beside a service, a database that cannot be used is tried again and again: decisions do not need it.
+        Opens the database, follows it, and begins to listen.
 
         Raises:
             DatabaseError: It runs on its own, and the database cannot be used.
@@ -145,19 +173,15 @@ class Control:
         """
         if self.service is not None:
             # It waits for no database: files and the like get events without one.
-            self.collector = Collector(self.service.server, self.database, self.settings, self.now, lambda: self.in_force)
+            self.collector = Collector(self.service.server, self.database, self.settings, self.now, lambda: self.follower.number)
             self.collector.start()
-        try:
-            self.open()
-        except DatabaseError as error:
-            if self.service is None:
-                raise
-            self._note(error)
+        self.follow()
         self._listen()
         if self._problem is None:
             self._start_parts()
-        self._watcher = threading.Thread(target=self._watch, name="tidegate-admin-watch", daemon=True)
-        self._watcher.start()
+        else:
+            self._opener = threading.Thread(target=self._keep_opening, name="tidegate-admin-open", daemon=True)
+            self._opener.start()
 
     def reload(self) -> None:
         """
@@ -188,10 +212,11 @@ class Control:
         self._is_over.set()
         if self._web is not None:
             self._web.stop()
-        if self._watcher is not None:
-            self._watcher.join()
+        if self._opener is not None:
+            self._opener.join()
         while self.parts:
             self.parts.pop().stop()
+        self.follower.stop()
         if self.collector is not None:
             self.collector.stop()
             self.collector = None
@@ -207,6 +232,30 @@ class Control:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> None:
         self.stop()
+
+    def _following(self) -> Following:
+        kept = self.settings["admin.cache"]
+        service = self.service
+        return Following(
+            self.database,
+            self.now,
+            limiter=None if service is None else service.limiter,
+            files=NO_FILES if service is not None else self._files(),
+            members=members.document,
+            cache=None if kept == "off" or service is None else Path(kept),
+            note=(lambda _: None) if service is None else service.note_control,
+        )
+
+    def _files(self) -> RuleSet:
+        # On its own it decides nothing, and shows what the instances read if it is told where that is.
+        source = self.settings["rules"]
+        if source is None:
+            return NO_FILES
+        try:
+            return rules.load(source, merge_domains=self.settings["merge_domains"])
+        except RuleError as error:
+            LOG.warning("the rules of files are not shown: %s", error)
+            return NO_FILES
 
     def _listen(self) -> None:
         place = self.settings["admin.listen"]
@@ -224,18 +273,10 @@ class Control:
         for part in self.parts:
             part.start()
 
-    def _watch(self) -> None:
-        # Opens the database when it could not be opened before, and tells the service how things are.
-        told: str | None = None
-        while True:
-            if self._problem is not None:
-                self._try_again()
-            said = "; ".join(self.reasons()) or None
-            if self.service is not None and said != told and not self._is_over.is_set():
-                self.service.note_control(said)
-                told = said
-            if self._is_over.wait(WATCH_S):
-                return
+    def _keep_opening(self) -> None:
+        # How things are is told to the service by the follower.
+        while self._problem is not None and not self._is_over.wait(RETRY_S):
+            self._try_again()
 
     def _try_again(self) -> None:
         try:

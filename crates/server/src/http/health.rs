@@ -63,11 +63,11 @@ fn reasons(app: &App) -> Vec<Reason> {
     if let Some(problem) = app.reload_problem() {
         reasons.push(Reason::new("rules_not_reloaded", &problem));
     }
+    if let Some(problem) = app.control_problem() {
+        reasons.push(Reason::new("control_plane_failing", &problem));
+    }
     if let Some(problem) = app.tls_problem() {
         reasons.push(Reason::new("certificates_not_reloaded", &problem));
-    }
-    if let Some(problem) = app.control_problem() {
-        reasons.push(Reason::new("control_plane_degraded", &problem));
     }
     if let Some(proxy) = &app.proxy {
         if let Some(problem) = proxy.problem() {

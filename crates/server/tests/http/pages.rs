@@ -31,17 +31,6 @@ async fn rules_that_are_not_in_force_are_a_reason_and_details_are_for_those_who_
 }
 
 #[tokio::test]
-async fn a_control_plane_without_its_database_is_a_reason_and_requests_still_come_here() {
-    let service = Service::new(&[json!({})]);
-    service.app.note_control(Some("the database cannot be reached"));
-    let ready = service.ask("GET", "/readyz", &[]).await;
-    let reasons = json!([{"code": "control_plane_degraded", "detail": "the database cannot be reached"}]);
-    assert_eq!((ready.status, &ready.json()["status"], &ready.json()["reasons"]), (StatusCode::OK, &json!("degraded"), &reasons));
-    service.app.note_control(None);
-    assert_eq!(service.ask("GET", "/readyz", &[]).await.json()["status"], "ready");
-}
-
-#[tokio::test]
 async fn head_is_answered_like_get_without_the_body() {
     let service = Service::new(&[json!({})]);
     for path in ["/healthz", "/openapi.json", "/metrics", "/nothing", "/api/v1/rate-limit/check"] {
