@@ -4,6 +4,7 @@ The application: all routes of the control plane, and what stands around them.
 
 from __future__ import annotations
 
+from functools import cache
 from typing import TYPE_CHECKING, Final
 
 from fastapi import FastAPI
@@ -27,6 +28,7 @@ from tidegate.control.api import (
     trial,
     usage,
 )
+from tidegate.control.api.document import complete
 from tidegate.control.api.perimeter import Perimeter
 
 if TYPE_CHECKING:
@@ -78,5 +80,8 @@ def build(control: Control) -> FastAPI:
     problem.install(app)
     for router in ROUTERS:
         app.include_router(router)
+    plain = app.openapi
+    # Made when it is first asked for; most processes never are.
+    app.openapi = cache(lambda: complete(plain(), ROUTERS))  # type: ignore[method-assign]  # as FastAPI says to do it
     app.add_middleware(Perimeter, hosts=control.hosts, body_bytes=BODY_BYTES)
     return app
