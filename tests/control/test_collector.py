@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from sqlalchemy import func, select, text
-from telling import Told, line
 
 from tidegate.control import collector as module
 from tidegate.control import events, record
@@ -21,10 +20,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from tests.control.conftest import Clock
-    from tidegate.service.settings import Settings
+    from tests.control.controlling import Clock, settings_for
+    from tests.control.telling import Told, line
 
     Make = Callable[..., Collector]
+else:
+    from controlling import settings_for
+    from telling import Told, line
 
 
 @pytest.fixture
@@ -36,13 +38,13 @@ def told() -> Told:
 
 
 @pytest.fixture
-def make(told: Told, database: Database, clock: Clock, settings_on: Callable[..., Settings]) -> Make:
+def make(told: Told, database: Database, clock: Clock, tmp_path: Path) -> Make:
     """
     Makes collectors whose threads do not run: the test takes, looks and writes.
     """
 
     def make(more: dict[str, str | bool] | None = None, on: Database = database) -> Collector:
-        settings = settings_on("sqlite:///unused.db", {"events.instance": "a", **(more or {})})
+        settings = settings_for("sqlite:///unused.db", tmp_path, {"events.instance": "a", **(more or {})})
         return Collector(told, on, settings, clock, lambda: 42)
 
     return make

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 import threading
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import httpx
@@ -17,24 +18,23 @@ from tidegate.control.models import Recording, StoredEvent, Usage
 from tidegate.service.service import Service
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from tests.control.conftest import Clients
-    from tidegate.control.control import Control
-    from tidegate.service.settings import Settings
-
     Eventually = Callable[..., None]
-    Serving = Callable[..., Service]
+
+    from tests.control.controlling import Clients, settings_for
+else:
+    from controlling import Clients, settings_for
 
 KEY = "customer-with-a-secret-key"
 CHECK = "/api/v1/rate-limit/check"
 
 
-@pytest.fixture
-def serving(settings_on: Callable[..., Settings], tmp_path: Path) -> Serving:
+@contextmanager
+def serving(address: str, tmp_path: Path, more: dict[str, str | bool] | None = None) -> Iterator[Service]:
     """
-    Starts a service with a control plane beside it, and a rule of three for each client.
+    A service with a control plane beside it, and a rule of three for each client.
     """
     rules = tmp_path / "rules.yaml"
     rules.write_text(
@@ -42,8 +42,9 @@ def serving(settings_on: Callable[..., Settings], tmp_path: Path) -> Serving:
         "  - {name: strict, per: client, quotas: 3/hour}\n  - {name: tried, per: client, quotas: 1/hour, mode: shadow}\n",
         encoding="utf-8",
     )
-    off: dict[str, str | bool] = {"http.listen": "127.0.0.1:0", "grpc.listen": "off", "workers": "2", "events.instance": "a"}
-    return lambda address, **more: Service(settings_on(address, {**off, **more}))
+    off = {"http.listen": "127.0.0.1:0", "grpc.listen": "off", "workers": "2", "events.instance": "a"}
+    with Service(settings_for(address, tmp_path, {**off, **(more or {})})) as service:
+        yield service
 
 
 def ask(service: Service, times: int, key: str = KEY) -> int:
@@ -55,11 +56,11 @@ def ask(service: Service, times: int, key: str = KEY) -> int:
         return sum(not client.post(CHECK, json=question).json()["allowed"] for _ in range(times))
 
 
-def test_totals_are_exact_under_load(address: str, tmp_path: Path, serving: Serving) -> None:
+def test_totals_are_exact_under_load(address: str, tmp_path: Path) -> None:
     """From several threads: counters, events in a file, and use by rule and key say the same."""
     file = tmp_path / "events.jsonl"
     denied = []
-    with serving(address, **{"events.file": str(file)}) as service:
+    with serving(address, tmp_path, {"events.file": str(file)}) as service:
         threads = [threading.Thread(target=lambda: denied.append(ask(service, 100))) for _ in range(4)]
         for thread in threads:
             thread.start()
@@ -80,9 +81,9 @@ def test_totals_are_exact_under_load(address: str, tmp_path: Path, serving: Serv
     assert {("strict", 3, 397, 0), ("tried", 0, 0, 399)} == {tuple(row) for row in of_keys}
 
 
-def test_no_key_is_anywhere(tmp_path: Path, serving: Serving, capfd: pytest.CaptureFixture[str]) -> None:
+def test_no_key_is_anywhere(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     """Not in the database, its journal, the file of events, or what is logged; and neither is a query."""
-    with serving(f"sqlite:///{tmp_path}/t.db", **{"events.file": str(tmp_path / "events.jsonl"), "log.level": "debug"}) as service:
+    with serving(f"sqlite:///{tmp_path}/t.db", tmp_path, {"events.file": str(tmp_path / "events.jsonl"), "log.level": "debug"}) as service:
         ask(service, 5)
         assert service.control is not None
         collector = service.control.collector
@@ -102,39 +103,37 @@ def test_no_key_is_anywhere(tmp_path: Path, serving: Serving, capfd: pytest.Capt
     assert KEY not in "".join(capfd.readouterr())
 
 
-def test_the_api_tells_what_happened(
-    address: str, serving: Serving, clients_of: Callable[[Control], Clients], eventually: Eventually
-) -> None:
+def test_the_api_tells_what_happened(address: str, tmp_path: Path, eventually: Eventually) -> None:
     """Events with filters, the last two minutes, and who reports."""
-    with serving(address) as service:
+    with serving(address, tmp_path) as service:
         ask(service, 5)
         ask(service, 1, "another-key")
         assert service.control is not None
-        client = clients_of(service.control)
+        with Clients.of_control(service.control) as client:
 
-        def told(**wanted: Any) -> list[dict[str, Any]]:  # noqa: ANN401  # filters
-            found: list[dict[str, Any]] = client.viewer.get("/admin/v1/events", params=wanted).json()["events"]
-            return found
+            def told(**wanted: Any) -> list[dict[str, Any]]:  # noqa: ANN401  # filters
+                found: list[dict[str, Any]] = client.viewer.get("/admin/v1/events", params=wanted).json()["events"]
+                return found
 
-        eventually(lambda: len(told()) == 6, within=30)
-        [last, *_] = denied = told(allowed="false")
-        assert ("cust…", "GET /a", "strict", 3, 3) == tuple(
-            last[name] for name in ("client_id", "endpoint", "rule_id", "current_count", "limit_count")
-        )
-        assert (2, 5, 1) == (len(denied), len(told(digest=last["digest"])), len(told(client_id="anot…")))
-        assert [] == told(rule_id="no such rule")
-        page = client.viewer.get("/admin/v1/events", params={"limit": 4}).json()
-        rest = client.viewer.get("/admin/v1/events", params={"limit": 4, "before": page["next"]}).json()
-        assert (4, 2, None) == (len(page["events"]), len(rest["events"]), rest["next"])
+            eventually(lambda: len(told()) == 6, within=30)
+            [last, *_] = denied = told(allowed="false")
+            assert ("cust…", "GET /a", "strict", 3, 3) == tuple(
+                last[name] for name in ("client_id", "endpoint", "rule_id", "current_count", "limit_count")
+            )
+            assert (2, 5, 1) == (len(denied), len(told(digest=last["digest"])), len(told(client_id="anot…")))
+            assert [] == told(rule_id="no such rule")
+            page = client.viewer.get("/admin/v1/events", params={"limit": 4}).json()
+            rest = client.viewer.get("/admin/v1/events", params={"limit": 4, "before": page["next"]}).json()
+            assert (4, 2, None) == (len(page["events"]), len(rest["events"]), rest["next"])
 
-        def live() -> dict[str, Any]:
-            said: dict[str, Any] = client.viewer.get("/admin/v1/live").json()
-            return said
+            def live() -> dict[str, Any]:
+                said: dict[str, Any] = client.viewer.get("/admin/v1/live").json()
+                return said
 
-        eventually(lambda: live()["rules"].get("strict") == {"allowed": 4, "denied": 2, "shadow_denied": 0}, within=30)
-        assert ["strict"] == [key["rule"] for key in live()["top"]]
-        [instance] = client.viewer.get("/admin/v1/instances").json()
-        assert ("a", True, 1, None) == tuple(instance[name] for name in ("name", "is_alive", "generation", "problem"))
+            eventually(lambda: live()["rules"].get("strict") == {"allowed": 4, "denied": 2, "shadow_denied": 0}, within=30)
+            assert ["strict"] == [key["rule"] for key in live()["top"]]
+            [instance] = client.viewer.get("/admin/v1/instances").json()
+            assert ("a", True, 1, None) == tuple(instance[name] for name in ("name", "is_alive", "generation", "problem"))
 
 
 @pytest.mark.parametrize("path", ["/admin/v1/events", "/admin/v1/live", "/admin/v1/instances"])
@@ -151,10 +150,10 @@ def test_wrong_filters_are_refused(client: Clients, wanted: str) -> None:
     assert 422 == client.viewer.get(f"/admin/v1/events?{wanted}").status_code
 
 
-def test_a_service_without_a_control_plane_keeps_no_events(settings_on: Callable[..., Settings]) -> None:
+def test_a_service_without_a_control_plane_keeps_no_events(tmp_path: Path) -> None:
     """Nothing waits for somebody who does not come."""
-    settings = settings_on("sqlite:///x.db", {"http.listen": "127.0.0.1:0", "grpc.listen": "off"})
-    off = settings_on("sqlite:///x.db", {"http.listen": "127.0.0.1:0", "grpc.listen": "off", "events.buffer": "0"})
+    settings = settings_for("sqlite:///x.db", tmp_path, {"http.listen": "127.0.0.1:0", "grpc.listen": "off"})
+    off = settings_for("sqlite:///x.db", tmp_path, {"http.listen": "127.0.0.1:0", "grpc.listen": "off", "events.buffer": "0"})
     with_control, without = Service(settings), Service(off)
     try:
         assert json.loads(with_control.document())["events"] is not None

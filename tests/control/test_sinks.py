@@ -10,7 +10,6 @@ import threading
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from telling import line
 
 from tidegate.control import events, sinks
 from tidegate.control.events import COLUMNS, Event
@@ -23,9 +22,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
-    from tidegate.service.settings import Settings
-
     Eventually = Callable[..., None]
+
+    from tests.control.controlling import settings_for
+    from tests.control.telling import line
+else:
+    from controlling import settings_for
+    from telling import line
 
 CLICKHOUSE = {"events.clickhouse": "http://127.0.0.1:1"}
 
@@ -182,15 +185,13 @@ def test_a_place_that_cannot_be_written_is_told(tmp_path: Path) -> None:
         pytest.param({"events.kafka": "127.0.0.1:1", "events.kafka_config": "/no/such"}, "kafka_config", id="options"),
     ],
 )
-def test_what_is_wrong_with_a_sink_is_told_at_the_start(
-    said: dict[str, str | bool], expected: str, settings_on: Callable[..., Settings]
-) -> None:
+def test_what_is_wrong_with_a_sink_is_told_at_the_start(said: dict[str, str | bool], expected: str, tmp_path: Path) -> None:
     """Before anything is served."""
     with pytest.raises(ConfigError, match=expected):
-        sinks.outlets(settings_on("sqlite:///x.db", said))
+        sinks.outlets(settings_for("sqlite:///x.db", tmp_path, said))
 
 
-def test_no_sink_is_wanted_by_default(settings_on: Callable[..., Settings]) -> None:
+def test_no_sink_is_wanted_by_default(tmp_path: Path) -> None:
     """And events are read all the same."""
-    assert [] == sinks.outlets(settings_on("sqlite:///x.db"))
+    assert [] == sinks.outlets(settings_for("sqlite:///x.db", tmp_path))
     assert [] == list(events.read(b""))
