@@ -76,9 +76,9 @@ def documented(*, without: str) -> set[tuple[str, str, frozenset[str]]]:
         if not section.startswith(without)
         for row in re.findall(r"^\| `(\w+)` \| (\w+) \| (.*?) \|", section, re.MULTILINE)
     ]
-    return {(name, kind, frozenset(re.findall(r"`(\w+)`", labels))) for name, kind, labels in rows} - {
-        ("ratelimit_spans_dropped_total", "counter", frozenset())
-    }
+    # Those that only appear with a setting.
+    optional = {f"ratelimit_{name}_total" for name in ("spans_dropped", "access_log_lines", "access_log_dropped")}
+    return {(name, kind, frozenset(re.findall(r"`(\w+)`", labels))) for name, kind, labels in rows if name not in optional}
 
 
 def served(text: str) -> set[tuple[str, str, frozenset[str]]]:

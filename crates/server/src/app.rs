@@ -8,6 +8,7 @@ use parking_lot::Mutex;
 use tidegate_engine::engine::Engine;
 use tokio::sync::watch;
 
+use crate::access_log::AccessLog;
 use crate::metrics::{Metrics, Port};
 use crate::proxy::Proxy;
 use crate::settings::Settings;
@@ -29,6 +30,8 @@ pub struct App {
     pub tracer: Option<Tracer>,
     /// Who forwards requests, if anybody does.
     pub proxy: Option<Proxy>,
+    /// Where a line for each forwarded request goes, if it goes anywhere.
+    pub access_log: Option<Arc<AccessLog>>,
     /// When the service began.
     pub started: Instant,
     phase: watch::Sender<Phase>,
@@ -64,6 +67,7 @@ impl App {
             top: Top::new(settings.top_size, settings.top_keys),
             tracer: settings.otlp.as_ref().map(Tracer::start),
             proxy: settings.proxy.as_ref().map(|proxy| Proxy::new(proxy, settings.workers)),
+            access_log: settings.proxy.as_ref().and_then(|proxy| Some(Arc::new(AccessLog::new(proxy.access_log.as_ref()?)))),
             engine,
             settings,
             started: Instant::now(),

@@ -11,6 +11,7 @@
 //! | `pool`, `dial`, `tls` | connections to servers: kept ones and new ones |
 //! | `exchange` | one request to one server, up to the head of the response |
 //! | `request_body`, `response_body` | bodies, read as fast as the other side takes them |
+//! | `request_id` | a name for each request |
 //! | `refuse` | a request that goes nowhere, and what becomes of its body |
 //! | `settle` | costs that only the server knows |
 //! | `slot` | what concurrency quotas lend, held until the response has ended |
@@ -38,6 +39,7 @@ mod head;
 mod pool;
 mod refuse;
 mod request_body;
+mod request_id;
 mod response_body;
 mod route;
 pub mod settings;
@@ -46,6 +48,7 @@ mod slot;
 mod tls;
 mod tunnel;
 
+pub(crate) use request_body::Progress;
 pub use settings::ProxySettings;
 pub use tunnel::Tunnel;
 
@@ -65,6 +68,7 @@ use self::pool::Pool;
 use self::request_body::RequestBody;
 use self::route::Routes;
 use self::slot::Slot;
+use crate::access_log::{self, Entry};
 use crate::app::{App, Peer};
 use crate::body::Body;
 use crate::http::{Problem, tell};
@@ -82,6 +86,7 @@ pub struct Proxy {
     pool: Arc<Pool>,
     trusted_proxies: Vec<Network>,
     cost_header: Option<HeaderName>,
+    request_id: Option<HeaderName>,
     scheme: &'static str,
 }
 
@@ -101,6 +106,7 @@ impl Proxy {
             pool: Arc::new(Pool::new(workers, servers)),
             trusted_proxies: settings.trusted_proxies.clone(),
             cost_header: settings.cost_header.as_ref().and_then(|name| HeaderName::try_from(name).ok()),
+            request_id: settings.request_id.as_ref().and_then(|name| HeaderName::try_from(name).ok()),
             scheme: if settings.listener.tls.is_some() { "https" } else { "http" },
         }
     }
@@ -120,15 +126,29 @@ impl Proxy {
 ///
 /// # Panics
 /// The app has no proxy.
-pub async fn serve(app: Arc<App>, peer: Peer, request: Request<Incoming>) -> Response<Body> {
+pub async fn serve(app: Arc<App>, peer: Peer, mut request: Request<Incoming>) -> Response<Body> {
     let mut watch = app.watch(Protocol::Proxy, request.headers());
-    let response = answer(&app, peer, request, &mut watch).await;
+    let proxy = app.proxy.as_ref().expect("only an app with a proxy listens for it");
+    let name = proxy.request_id.as_ref();
+    let id = name.map(|name| request_id::of(request.headers_mut(), name, proxy.is_trusted(peer)));
+    let mut entry = app.access_log.as_ref().map(|log| Entry::new(log, peer, &request, id.clone()));
+    let mut response = answer(&app, proxy, peer, request, &mut watch, &mut entry).await;
     watch.answered(&app, AnswerCode::Http(response.status().as_u16()));
-    response
+    response.headers_mut().extend(name.cloned().zip(id));
+    match entry {
+        Some(entry) => access_log::follow(entry, response),
+        None => response,
+    }
 }
 
-async fn answer(app: &Arc<App>, peer: Peer, request: Request<Incoming>, watch: &mut Watch) -> Response<Body> {
-    let proxy = app.proxy.as_ref().expect("only an app with a proxy listens for it");
+async fn answer(
+    app: &Arc<App>,
+    proxy: &Proxy,
+    peer: Peer,
+    request: Request<Incoming>,
+    watch: &mut Watch,
+    entry: &mut Option<Box<Entry>>,
+) -> Response<Body> {
     let (head, body) = request.into_parts();
     let wants = Wants::of(&head);
     let host = match head::checked(&head) {
@@ -136,6 +156,9 @@ async fn answer(app: &Arc<App>, peer: Peer, request: Request<Incoming>, watch: &
         // Who sends one request that makes no sense may send another: where it begins is anybody's guess.
         Err(problem) => return refuse::ending(problem.into_response(), head.version),
     };
+    if let Some(entry) = entry {
+        entry.is_for(host.as_ref());
+    }
     let Some(route) = proxy.routes.find(host.as_ref().map_or("", |host| host.as_str()), head.uri.path()) else {
         let problem = Problem::new(StatusCode::NOT_FOUND, "no route leads from here to a server");
         return refuse::with(problem.into_response(), wants, &head, body);
@@ -147,6 +170,9 @@ async fn answer(app: &Arc<App>, peer: Peer, request: Request<Incoming>, watch: &
     };
     let decision = begun.decide().await;
     watch.decided(app, &facts, &decision);
+    if let Some(entry) = entry {
+        entry.decided(&decision);
+    }
     if !decision.is_allowed() {
         let mut response = crate::http::denial(app, &decision, StatusCode::TOO_MANY_REQUESTS);
         tell(response.headers_mut(), app, &decision);
@@ -163,7 +189,7 @@ async fn answer(app: &Arc<App>, peer: Peer, request: Request<Incoming>, watch: &
     let group = &proxy.groups[route.group];
     let path = route.path(head.uri.path_and_query().map_or("/", http::uri::PathAndQuery::as_str)).into_owned();
     let asked = forward::Asked { head, body: RequestBody::new(body), path, wants, origin };
-    let mut response = forward::forward(proxy, group, asked, slot).await;
+    let mut response = forward::forward(proxy, group, asked, slot, entry).await;
     let headers = response.headers_mut();
     let settled = match &proxy.cost_header {
         Some(field) => settle::settle(&app.engine, &decision, field, headers).await,

@@ -164,7 +164,7 @@ fn nonzero(number: u64) -> u64 {
 }
 
 /// A random number that needs not be a secret: each request draws one, so it must be cheap.
-fn random() -> u64 {
+pub(crate) fn random() -> u64 {
     use std::cell::Cell;
     thread_local! {
         static STATE: Cell<u64> = Cell::new(nonzero(monotonic_ns() ^ u64::from_le_bytes(

@@ -20,6 +20,7 @@ use super::settings::{HostPolicy, UpstreamProtocol};
 use super::slot::Slot;
 use super::tunnel::Tunnel;
 use super::{Proxy, or_never};
+use crate::access_log::Entry;
 use crate::body::Body;
 use crate::http::Problem;
 
@@ -35,12 +36,21 @@ pub(super) struct Asked<'a> {
 }
 
 /// Forwards a request, and answers what a server answers or why none does.
-pub(super) async fn forward(proxy: &Proxy, group: &Group, asked: Asked<'_>, slot: Option<Slot>) -> Response<Body> {
+pub(super) async fn forward(
+    proxy: &Proxy,
+    group: &Group,
+    asked: Asked<'_>,
+    slot: Option<Slot>,
+    entry: &mut Option<Box<Entry>>,
+) -> Response<Body> {
     let deadline = Instant::now() + or_never(group.settings.total_timeout);
     let version = asked.head.version;
     let wants = asked.wants;
     let progress = Arc::clone(asked.body.progress());
-    let (response, lent) = match sent(proxy, group, asked, deadline).await {
+    if let Some(entry) = entry {
+        entry.receives(&progress);
+    }
+    let (response, lent) = match sent(proxy, group, asked, deadline, entry).await {
         Ok(sent) => sent,
         Err(problem) => return closing_if_unread(problem, version),
     };
@@ -57,6 +67,7 @@ async fn sent(
     group: &Group,
     asked: Asked<'_>,
     deadline: Instant,
+    entry: &mut Option<Box<Entry>>,
 ) -> Result<(Response<Incoming>, Lent), (Problem, bool)> {
     let may_repeat = asked.body.is_empty() && asked.head.method.is_idempotent() && !asked.wants.upgrade;
     let mut is_unread = !asked.body.is_empty();
@@ -68,6 +79,9 @@ async fn sent(
         // Once more to the same one, or to the next.
         let must_be_new = again.is_some();
         let Some(server) = again.take().or_else(|| group.choose(&tried)) else { break };
+        if let Some(entry) = entry {
+            entry.asks(&server.url.authority);
+        }
         let mut lent = match proxy.pool.lend(group, server, must_be_new).await {
             Ok(lent) => lent,
             Err(error) => {
