@@ -63,6 +63,7 @@ _HAPROXY = """
 global
   nbthread 1
   maxconn 30000
+  no strict-limits
 defaults
   mode http
   timeout connect 5s
