@@ -1,7 +1,9 @@
 """
 The program of a server behind a proxy: it tells back what it was asked, streams, and speaks WebSocket.
 
-    python upstream_app.py PORT [CERT KEY]
+    python upstream_app.py HOST PORT [CERT KEY]
+
+It is well at first; `POST /ill` and `POST /well` change what `/healthz` and every other request are answered.
 """
 
 from __future__ import annotations
@@ -40,9 +42,10 @@ socket.onmessage = async ({data}) => {
 """A page that is done when its title says so: it has posted, heard events, and talked over a WebSocket."""
 
 _asked = 0
+_is_well = True
 
 
-async def application(scope: dict[str, Any], receive: Receive, send: Send) -> None:  # noqa: C901  # one branch for each path
+async def application(scope: dict[str, Any], receive: Receive, send: Send) -> None:  # noqa: PLR0911  # one branch for each path
     """
     Answers by path: `/stream/<chunks>` sends that many chunks, `/digest` a digest of the body, `/slow` never; the rest is told back.
     """
@@ -54,10 +57,13 @@ async def application(scope: dict[str, Any], receive: Receive, send: Send) -> No
         await _echo(receive, send)
         return
     path: str = scope["path"]
-    if path == "/count":
-        await _answer(send, str(_asked).encode())
+    if (told := _told_of_itself(path)) is not None:
+        await _answer(send, *told)
         return
     _asked += 1
+    if not _is_well:
+        await _answer(send, b"", 503)
+        return
     if path.startswith("/stream/"):
         await send({"type": "http.response.start", "status": 200, "headers": []})
         for _ in range(int(path.removeprefix("/stream/"))):
@@ -65,13 +71,25 @@ async def application(scope: dict[str, Any], receive: Receive, send: Send) -> No
         await send({"type": "http.response.body", "body": b""})
         return
     if path == "/page":
-        await _answer(send, PAGE, b"text/html")
+        await _answer(send, PAGE, kind=b"text/html")
         return
     if path in {"/slow", "/events"}:
         await _tell_events(path, send)
         while (await receive())["type"] != "http.disconnect":
             pass
         return
+    await _tell_back(scope, receive, send)
+
+
+def _told_of_itself(path: str) -> tuple[bytes, int] | None:
+    global _is_well  # noqa: PLW0603  # as above
+    if path in {"/ill", "/well"}:
+        _is_well = path == "/well"
+    answers = {"/count": (str(_asked).encode(), 200), "/healthz": (b"", 200 if _is_well else 503), "/ill": (b"", 200), "/well": (b"", 200)}
+    return answers.get(path)
+
+
+async def _tell_back(scope: dict[str, Any], receive: Receive, send: Send) -> None:
     digest, size = hashlib.sha256(), 0
     while True:
         message = await receive()
@@ -80,7 +98,14 @@ async def application(scope: dict[str, Any], receive: Receive, send: Send) -> No
         if not message.get("more_body", False):
             break
     headers = [[name.decode("latin-1"), value.decode("latin-1")] for name, value in scope["headers"]]
-    told = {"method": scope["method"], "path": path, "headers": headers, "size": size, "digest": digest.hexdigest(), "process": os.getpid()}
+    told = {
+        "method": scope["method"],
+        "path": scope["path"],
+        "headers": headers,
+        "size": size,
+        "digest": digest.hexdigest(),
+        "process": os.getpid(),
+    }
     await _answer(send, json.dumps(told).encode())
 
 
@@ -91,9 +116,9 @@ async def _tell_events(path: str, send: Send) -> None:
             await send({"type": "http.response.body", "body": b"data: %b\n\n" % word, "more_body": True})
 
 
-async def _answer(send: Send, body: bytes, kind: bytes = b"application/json") -> None:
+async def _answer(send: Send, body: bytes, status: int = 200, kind: bytes = b"application/json") -> None:
     headers = [(b"content-type", kind), (b"content-length", str(len(body)).encode())]
-    await send({"type": "http.response.start", "status": 200, "headers": headers})
+    await send({"type": "http.response.start", "status": status, "headers": headers})
     await send({"type": "http.response.body", "body": body})
 
 
@@ -117,11 +142,11 @@ def main() -> None:
     Serves until it is killed.
     """
     # A certificate and its key may stand behind the port.
-    cert, key = sys.argv[2:4] if len(sys.argv) > 2 else (None, None)
+    cert, key = sys.argv[3:5] if len(sys.argv) > 3 else (None, None)
     config = uvicorn.Config(
         application,
-        host="127.0.0.1",
-        port=int(sys.argv[1]),
+        host=sys.argv[1],
+        port=int(sys.argv[2]),
         access_log=False,
         ws="websockets-sansio",
         ssl_certfile=cert,

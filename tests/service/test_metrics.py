@@ -67,13 +67,13 @@ def check(service: Service, client: str) -> bool:
 
 def documented(*, without: str) -> set[tuple[str, str, frozenset[str]]]:
     """
-    Metrics of the document with their types and labels, but for a section.
+    Metrics of the document with their types and labels, but for a section and what only a proxy has.
     """
     sections = re.split(r"^## ", DOCUMENT.read_text(encoding="utf-8"), flags=re.MULTILINE)
     rows = [
         row
         for section in sections
-        if not section.startswith(without)
+        if not section.startswith((without, "Servers behind the proxy"))
         for row in re.findall(r"^\| `(\w+)` \| (\w+) \| (.*?) \|", section, re.MULTILINE)
     ]
     # Those that only appear with a setting.

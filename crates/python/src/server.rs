@@ -92,6 +92,24 @@ impl Server {
         self.app.note_reload(problem);
     }
 
+    /// Puts other upstreams and routes in force, from a document of settings; answers what is wrong with them. Those in force stay then.
+    #[pyo3(signature = (settings))]
+    fn reload_upstreams(&self, py: Python<'_>, settings: &str) -> PyResult<Option<String>> {
+        let settings = serde_json::from_str::<Settings>(settings).map_err(|error| from_settings(&error))?;
+        let (Some(proxy), Some(settings)) = (&self.app.proxy, &settings.proxy) else {
+            return Err(usage("this server has no proxy"));
+        };
+        Ok(py.detach(|| proxy.reload(settings)).err())
+    }
+
+    /// Notes that settings on disk could not even be read.
+    #[pyo3(signature = (problem))]
+    fn refuse_upstreams(&self, problem: &str) -> PyResult<()> {
+        let proxy = self.app.proxy.as_ref().ok_or_else(|| usage("this server has no proxy"))?;
+        proxy.refuse(problem);
+        Ok(())
+    }
+
     /// Reads the certificates again; answers what is wrong with them. Those in force stay then.
     fn reload_certificates(&self, py: Python<'_>) -> Option<String> {
         let server = self.server()?;

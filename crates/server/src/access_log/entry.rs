@@ -33,8 +33,8 @@ pub(crate) struct Entry {
     pub(super) user_agent: Option<HeaderValue>,
     pub(super) request_id: Option<HeaderValue>,
     pub(super) decided: Option<Decided>,
-    /// Those that were asked to answer; the last one did, if anyone.
-    pub(super) upstream: Option<Authority>,
+    /// The last server that was asked.
+    pub(super) upstream: Option<String>,
     pub(super) tries: u32,
     /// `None` if the client went before there was one.
     pub(super) status: Option<u16>,
@@ -109,8 +109,8 @@ impl Entry {
     }
 
     /// Takes in that a server is asked.
-    pub(crate) fn asks(&mut self, server: &Authority) {
-        self.upstream = Some(server.clone());
+    pub(crate) fn asks(&mut self, server: &str) {
+        self.upstream = Some(server.to_owned());
         self.tries += 1;
     }
 
