@@ -77,8 +77,9 @@ def documented(*, without: str) -> set[tuple[str, str, frozenset[str]]]:
         for row in re.findall(r"^\| `(\w+)` \| (\w+) \| (.*?) \|", section, re.MULTILINE)
     ]
     # Those that only appear with a setting.
-    optional = {f"ratelimit_{name}_total" for name in ("spans_dropped", "access_log_lines", "access_log_dropped")}
-    return {(name, kind, frozenset(re.findall(r"`(\w+)`", labels))) for name, kind, labels in rows if name not in optional}
+    optional = ("spans_dropped", "access_log_lines", "access_log_dropped", "events", "events_dropped")
+    others = {f"ratelimit_{name}_total" for name in optional}
+    return {(name, kind, frozenset(re.findall(r"`(\w+)`", labels))) for name, kind, labels in rows if name not in others}
 
 
 def served(text: str) -> set[tuple[str, str, frozenset[str]]]:

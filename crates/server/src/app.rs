@@ -9,6 +9,7 @@ use tidegate_engine::engine::Engine;
 use tokio::sync::watch;
 
 use crate::access_log::AccessLog;
+use crate::events::Events;
 use crate::metrics::{Metrics, Port};
 use crate::proxy::Proxy;
 use crate::settings::Settings;
@@ -26,6 +27,8 @@ pub struct App {
     pub metrics: Metrics,
     /// Who is denied most.
     pub top: Top,
+    /// Decisions that the control plane is told of, if there is one.
+    pub events: Option<Events>,
     /// Who sends traces, if they go anywhere.
     pub tracer: Option<Tracer>,
     /// Who forwards requests, if anybody does.
@@ -65,6 +68,7 @@ impl App {
         Self {
             metrics: Metrics::new(&settings),
             top: Top::new(settings.top_size, settings.top_keys),
+            events: settings.events.as_ref().map(|events| Events::new(events, settings.top_keys, settings.workers)),
             tracer: settings.otlp.as_ref().map(Tracer::start),
             proxy: settings.proxy.as_ref().map(|proxy| Proxy::new(proxy, settings.workers)),
             access_log: settings.proxy.as_ref().and_then(|proxy| Some(Arc::new(AccessLog::new(proxy.access_log.as_ref()?)))),

@@ -7,6 +7,7 @@
 //! | [`rules`] | what each rule said, found by its number |
 //! | [`page`] | the text format |
 //! | [`render`] | everything that is on the page |
+//! | [`snapshot`] | the same for the control plane, as JSON |
 //! | [`upstreams`] | what is known of servers behind the proxy |
 //! | [`process`] | what the operating system says about the process |
 //!
@@ -18,6 +19,7 @@ mod process;
 mod render;
 mod rules;
 mod shard;
+mod snapshot;
 mod upstreams;
 
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -32,7 +34,7 @@ use tidegate_store::store::StoreError;
 pub(crate) use self::histogram::{Histogram, Total};
 use self::rules::{Outcome, RuleCounters};
 use self::shard::Shards;
-pub(crate) use self::shard::thread_number;
+pub(crate) use self::shard::{shards_of, thread_number};
 use crate::settings::Settings;
 
 /// The type of the page.

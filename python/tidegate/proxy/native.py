@@ -16,12 +16,13 @@ if TYPE_CHECKING:
     from tidegate.service.settings import Settings
 
 
-def to_proxy_document(settings: Settings) -> dict[str, Any]:
+def to_proxy_document(settings: Settings, *, has_control: bool = False) -> dict[str, Any]:
     """
     Makes the document. It may hold the token: it is for the server, not for logs.
 
     Args:
         settings: The settings of a proxy.
+        has_control: Whether a control plane takes events.
 
     Returns:
         The document.
@@ -40,7 +41,7 @@ def to_proxy_document(settings: Settings) -> dict[str, Any]:
         "request_id": settings["proxy.request_id"],
         "access_log": _access_log(settings),
     }
-    return {**to_document(settings), "proxy": section}
+    return {**to_document(settings, has_control=has_control), "proxy": section}
 
 
 def _access_log(settings: Settings) -> dict[str, Any] | None:

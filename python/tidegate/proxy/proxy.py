@@ -45,7 +45,7 @@ class Proxy(Service):
         Returns:
             One JSON document.
         """
-        return json.dumps(native.to_proxy_document(self.settings))
+        return json.dumps(native.to_proxy_document(self.settings, has_control=self.control is not None))
 
     def files(self) -> list[Path]:
         """
@@ -100,10 +100,10 @@ class Proxy(Service):
             return None
         try:
             new = self.settings.again()
-            problem = self._server.reload_upstreams(json.dumps(native.to_proxy_document(new)))
+            problem = self.server.reload_upstreams(json.dumps(native.to_proxy_document(new, has_control=self.control is not None)))
         except TidegateError as error:
             problem = str(error)
-            self._server.refuse_upstreams(problem)
+            self.server.refuse_upstreams(problem)
         if problem is not None:
             LOG.error("upstreams and routes refused, those in force stay: %s", problem)
             return problem

@@ -38,6 +38,12 @@ impl Metrics {
             let help = "Lines of the access log that were dropped, because the disk was slow or full.";
             page.single("ratelimit_access_log_dropped_total", Kind::Counter, help, dropped);
         }
+        if let Some(events) = &app.events {
+            let help = "Decisions that the control plane took to tell of them.";
+            page.single("ratelimit_events_total", Kind::Counter, help, events.taken());
+            let help = "Decisions that it was not told of, because it did not take them in time.";
+            page.single("ratelimit_events_dropped_total", Kind::Counter, help, events.dropped());
+        }
         page.begin("ratelimit_build_info", Kind::Gauge, "Always 1; the version is in the label.");
         page.sample("ratelimit_build_info", &[("version", env!("CARGO_PKG_VERSION"))], 1);
         process::write(&mut page, self.started_ns);

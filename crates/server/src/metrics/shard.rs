@@ -27,7 +27,7 @@ thread_local! {
 }
 
 /// How many shards there are for so many workers: a power of two.
-pub(super) fn shards_of(workers: usize) -> usize {
+pub(crate) fn shards_of(workers: usize) -> usize {
     workers.clamp(1, SHARDS_MAX).next_power_of_two()
 }
 

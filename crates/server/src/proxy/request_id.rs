@@ -2,7 +2,7 @@
 
 use http::{HeaderMap, HeaderName, HeaderValue};
 
-use crate::trace::random;
+use crate::chance::random;
 
 /// The longest id that is believed.
 const LENGTH_MAX: usize = 128;
