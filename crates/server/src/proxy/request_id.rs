@@ -25,10 +25,9 @@ fn is_id(value: &HeaderValue) -> bool {
 fn made() -> HeaderValue {
     const DIGITS: &[u8; 16] = b"0123456789abcdef";
     let mut text = [0; 32];
-    for (half, number) in text.chunks_exact_mut(16).zip([random(), random()]) {
-        for (place, digit) in half.iter_mut().enumerate() {
-            *digit = DIGITS[(number >> (4 * place)) as usize & 15];
-        }
+    let bytes = [random().to_be_bytes(), random().to_be_bytes()];
+    for (pair, byte) in text.chunks_exact_mut(2).zip(bytes.as_flattened()) {
+        pair.copy_from_slice(&[DIGITS[usize::from(byte >> 4)], DIGITS[usize::from(byte & 15)]]);
     }
     HeaderValue::from_bytes(&text).expect("digits are text")
 }
