@@ -48,8 +48,15 @@ class RawUpstream:
         """
         The heads of all requests, and all bodies that have no length.
         """
+        return b"|".join(self.connections)
+
+    @property
+    def connections(self) -> list[bytes]:
+        """
+        The same, by connections.
+        """
         with self._lock:
-            return b"|".join(bytes(heard) for heard in self._heard)
+            return [bytes(heard) for heard in self._heard]
 
     def _accept(self) -> None:
         while True:

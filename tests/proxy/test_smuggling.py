@@ -25,7 +25,7 @@ else:
 
 HIDDEN = b"GET /hidden HTTP/1.1\r\nhost: a\r\n\r\n"
 START = b"POST /seen HTTP/1.1\r\nhost: a\r\nconnection: close\r\n"
-_REQUEST_LINE = re.compile(rb"(?:^|\|)[A-Z]+ (\S+) HTTP/1\.1\r\n|\r\n[A-Z]+ (\S+) HTTP/1\.1\r\n")
+_LENGTH = re.compile(rb"\r\n(transfer-encoding: chunked|content-length: (\d+))(?=\r\n|$)", re.IGNORECASE)
 
 
 @pytest.fixture
@@ -57,9 +57,30 @@ def talk(proxy: str, sent: bytes, *, is_all: bool) -> list[int]:
 
 def paths_heard(upstream: RawUpstream) -> list[bytes]:
     """
-    The targets of everything that a server could take for a request.
+    The targets of all requests, as the strictest of servers would read them: each has one length at most, and what follows it is the next.
     """
-    return [first or second for first, second in _REQUEST_LINE.findall(upstream.heard)]
+    paths = []
+    for heard in upstream.connections:
+        rest = heard
+        while rest:
+            head, _, rest = rest.partition(b"\r\n\r\n")
+            paths.append(head.split(b" ")[1])
+            lengths = _LENGTH.findall(head)
+            assert len(lengths) <= 1, head
+            if lengths and lengths[0][1]:
+                rest = rest[int(lengths[0][1]) :]
+            elif lengths:
+                rest = _behind_chunks(rest)
+    return paths
+
+
+def _behind_chunks(rest: bytes) -> bytes:
+    size = -1
+    while rest and size != 0:
+        line, _, rest = rest.partition(b"\r\n")
+        size = int(line, 16)
+        rest = rest[size + 2 :]
+    return rest
 
 
 @pytest.mark.parametrize(
