@@ -46,7 +46,7 @@ PROXY = """\
 
 # Settings of the proxy
 
-[`tidegate proxy`](../guides/proxy.md) has all settings above, with `grpc.listen` off unless it is told otherwise, and these.
+[`tidegate proxy`](../guides/proxy.md) has all settings above and these; `grpc.listen` and `admin.listen` are off unless it is told to.
 What stands under `upstream` holds for every group of servers, and each group can say it again under the same name.
 """
 

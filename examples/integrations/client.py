@@ -32,7 +32,7 @@ if __name__ == "__main__":
     with tempfile.TemporaryDirectory() as folder:
         rules = Path(folder) / "rules.yaml"
         rules.write_text(RULES, encoding="utf-8")
-        flags = {"rules": str(rules), "http.listen": "127.0.0.1:0", "grpc.listen": "127.0.0.1:0"}
+        flags = {"rules": str(rules), "http.listen": "127.0.0.1:0", "grpc.listen": "127.0.0.1:0", "admin.listen": "off"}
         with (
             Service(load(environment={}, flags=flags)) as service,
             # A patient budget, because this example counts exactly: usually it is 50 ms.

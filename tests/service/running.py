@@ -40,10 +40,11 @@ RULES = "version: 1\nrules: [{name: everybody, per: global, quotas: 3/minute}]\n
 SETTINGS: dict[str, Any] = {
     "http.listen": "127.0.0.1:0",
     "grpc.listen": "127.0.0.1:0",
+    "admin.listen": "off",
     "workers": 1,
     "shutdown.grace": 0,
 }
-"""What tests have unless they say otherwise: free ports, one thread, no time to wait at the end."""
+"""What tests have unless they say otherwise: free ports, no control plane, one thread, no time to wait at the end."""
 
 _PORT = re.compile(r"^  (http|grpc) +(\S+)$", re.MULTILINE)
 _START_S = 30.0

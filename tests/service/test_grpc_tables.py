@@ -58,6 +58,7 @@ class Wire:
         flags: dict[str, Any] = {
             "rules": "unused.yaml",
             "http.listen": "off",
+            "admin.listen": "off",
             "grpc.listen": "127.0.0.1:0",
             "workers": "1",
             "rls.metadata": "all",

@@ -57,7 +57,7 @@ def test_it_says_where_it_listens(serve: Serve) -> None:
     service = serve()
 
     assert "Tidegate serves 1 rule, counters on memory://" in service.log
-    assert f"  http  {service.http}\n  grpc  {service.grpc}\n" in service.log
+    assert f"  http   {service.http}\n  grpc   {service.grpc}\n" in service.log
     assert 200 == service.ask("GET", "/readyz").status
 
 

@@ -23,6 +23,7 @@ from tidegate.service.run import Signals, run_until_told
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
+    from tidegate.control.control import Control
     from tidegate.service.service import Service
     from tidegate.service.settings import Settings
     from tidegate.service.table import Setting
@@ -96,6 +97,9 @@ def run(settings: Settings, kind: type[Service], greeting: Callable[[Service], I
             if settings["log.format"] == "json":
                 # Who collects logs as JSON wants nothing else.
                 log.LOG.info("serving %s", said_rules(service.limiter.rule_set), extra={"facts": service.addresses})
+                # On standard output, because a log is kept and read by many.
+                for line in first_token(service.control):
+                    typer.echo(line.strip())
             else:
                 for line in greeting(service):
                     typer.echo(line)
@@ -139,6 +143,20 @@ def said_rules(rule_set: rules.RuleSet) -> str:
     domains = len(rule_set.ir.get("domains", ()))
     parts = [f"{number} {word}{'' if number == 1 else 's'}" for number, word in ((count, "rule"), (domains, "descriptor domain")) if number]
     return " and ".join(parts) or "no rules"
+
+
+def first_token(control: Control | None) -> Iterator[str]:
+    """
+    The first token of a control plane, if it was just made: from then on only its digest is known.
+
+    Args:
+        control: The control plane, if there is one.
+
+    Yields:
+        What people are told.
+    """
+    if control is not None and (secret := control.take_first_token()) is not None:
+        yield f"  the first token of the control plane, for an admin, shown this once: {secret}"
 
 
 def url(settings: Settings, port: str, address: str) -> str:
@@ -194,8 +212,8 @@ def _try_certificates(settings: Settings, kind: type[Service]) -> None:
     ports = [port for port in settings.ports if settings[f"{port}.tls.cert"] is not None and settings[f"{port}.listen"] is not None]
     if ports:
         places = {f"{port}.listen": Place("127.0.0.1", 0) if port in ports else None for port in settings.ports}
-        tried = {**settings.values, **places, "store": "memory://", "watch": False, "workers": 1}
-        with kind(replace(settings, values=tried)):
+        tried = {**settings.values, **places, "store": "memory://", "watch": False, "workers": 1, "admin.listen": None}
+        with kind(replace(settings, values=tried, origins={})):
             pass
 
 

@@ -70,6 +70,7 @@ def _greeting(service: Service) -> Iterator[str]:
     )
     for port, address in service.addresses.items():
         yield f"  {port:5}  {url(settings, port, address)}"
+    yield from _serving.first_token(service.control)
     yield "stop: Ctrl-C, or SIGTERM, which drains first; SIGHUP loads rules and certificates again"
 
 

@@ -56,7 +56,8 @@ def _greeting(service: Service) -> Iterator[str]:
     settings = service.settings
     yield f"Tidegate serves {said_rules(service.limiter.rule_set)}, counters on {without_password(settings['store'])}"
     for port, address in addresses.items():
-        yield f"  {port:4}  {url(settings, port, address)}"
+        yield f"  {port:5}  {url(settings, port, address)}"
+    yield from _serving.first_token(service.control)
     if "http" in addresses:
         yield f"try:  {_curl(settings, addresses['http'])}"
     yield "stop: Ctrl-C, or SIGTERM, which drains first; SIGHUP loads rules and certificates again"

@@ -49,7 +49,7 @@ class Model(DeclarativeBase):
     A row of a table.
     """
 
-    type_annotation_map = {datetime: Utc, dict[str, Any]: JSON, list[Any]: JSON}  # noqa: RUF012  # as SQLAlchemy reads it
+    type_annotation_map = {datetime: Utc, dict[str, Any]: JSON(none_as_null=True), list[Any]: JSON(none_as_null=True)}  # noqa: RUF012  # as SQLAlchemy reads it
 
 
 class Version(Model):

@@ -76,8 +76,8 @@ OWN_GROUPS: Final[dict[str, tuple[Setting, ...]]] = {
 }
 """The settings that only the proxy has, by their headings."""
 
-_OTHER_DEFAULTS: Final = {"grpc.listen": None}
-"""A proxy answers no questions of Envoy unless it is told to."""
+_OTHER_DEFAULTS: Final = {"grpc.listen": None, "admin.listen": None}
+"""A proxy answers no questions of Envoy, and has no control plane of its own, unless it is told to."""
 
 GROUPS: Final[dict[str, tuple[Setting, ...]]] = {
     **OWN_GROUPS,

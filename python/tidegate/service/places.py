@@ -117,6 +117,36 @@ class Networks(Kind):
             raise Wrong("bad-network", f"`{text:.80}` is no network", hint) from None
 
 
+@dataclass(frozen=True, slots=True)
+class Names(Kind):
+    """
+    Names of hosts such as `tidegate.example.com`: a list in a file, divided by commas elsewhere. `none` is no name.
+    """
+
+    metavar = "NAMES"
+    words = ("none",)
+
+    def read(self, text: str) -> tuple[str, ...]:
+        """See `Kind`."""
+        return () if text == "none" else tuple(self._one(part.strip()) for part in text.split(","))
+
+    def schema(self) -> dict[str, Any]:
+        """See `Kind`."""
+        return {"anyOf": [{"type": "string", "minLength": 1}, {"type": "array", "items": {"type": "string", "minLength": 1}}]}
+
+    def show(self, value: Any) -> str:  # noqa: ANN401  # see `Kind`
+        """See `Kind`."""
+        return ", ".join(value) or "none"
+
+    def _one(self, text: str) -> str:
+        found = _HOST.fullmatch(text)
+        if found is None or found["name"] is None:
+            raise Wrong(
+                "bad-host", f"`{text:.80}` is no name of a host", "write names without a scheme and a port, such as limits.example.com"
+            )
+        return text.lower()
+
+
 def _is_host(found: re.Match[str]) -> bool:
     if found["six"] is None:
         return True

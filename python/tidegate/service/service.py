@@ -16,6 +16,7 @@ from tidegate.service.log import LOG
 if TYPE_CHECKING:
     from types import TracebackType
 
+    from tidegate.control.control import Control
     from tidegate.service.settings import Settings
 
 
@@ -39,6 +40,8 @@ class Service:
         self._server = Server(self.limiter, self.document())
         if self.limiter.watcher is not None:
             self.limiter.watcher.listen(self._note)
+        self.control = self._beside()
+        """The control plane beside it, if it is wanted and installed."""
 
     def document(self) -> str:
         """
@@ -51,8 +54,9 @@ class Service:
 
     @property
     def addresses(self) -> dict[str, str]:
-        """Where it listens, by the names of the ports: `http`, `grpc`. Those that are off are missing."""
-        return self._server.addresses
+        """Where it listens, by the names of the ports: `http`, `grpc`, `admin`. Those that are off are missing."""
+        admin = None if self.control is None else self.control.address
+        return self._server.addresses if admin is None else {**self._server.addresses, "admin": admin}
 
     def start(self) -> dict[str, str]:
         """
@@ -64,7 +68,10 @@ class Service:
         Raises:
             StartupError: A port is taken, a certificate is wrong, or the like.
         """
-        return self._server.start()
+        self._server.start()
+        if self.control is not None:
+            self.control.start()
+        return self.addresses
 
     def reload(self) -> RuleError | None:
         """
@@ -75,6 +82,8 @@ class Service:
         """
         if (wrong := self._server.reload_certificates()) is not None:
             LOG.error("certificates refused, those in force stay: %s", wrong)
+        if self.control is not None:
+            self.control.reload()
         problem = None
         try:
             generation = self.limiter.load(rules.load(self.settings["rules"], merge_domains=self.settings["merge_domains"]))
@@ -105,6 +114,9 @@ class Service:
         Ends at once. Nothing happens if it has ended.
         """
         self._server.stop()
+        # Last, so that the dashboard shows how the service drains, and what was decided until then is counted.
+        if self.control is not None:
+            self.control.stop()
         self.limiter.close()
 
     def __enter__(self) -> Self:
@@ -117,6 +129,19 @@ class Service:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> None:
         self.stop()
+
+    def _beside(self) -> Control | None:
+        # With a database and no port it follows what is changed elsewhere.
+        if self.settings["admin.listen"] is None and "admin.database" not in self.settings.origins:
+            return None
+        try:
+            from tidegate.control.control import Control  # noqa: PLC0415  # an extra, and a second of imports
+        except ModuleNotFoundError as error:
+            if (error.name or "").startswith("tidegate"):
+                raise
+            LOG.warning("no control plane on %s: pip install 'tidegate[admin]', or set admin.listen to off", self.settings["admin.listen"])
+            return None
+        return Control(self.settings, self)
 
     def _note(self, problem: RuleError | None) -> None:
         self._server.note_reload(None if problem is None else str(problem))

@@ -27,6 +27,9 @@ if TYPE_CHECKING:
 PORTS = ("http", "grpc", "proxy")
 """The names of all ports; the service has the first two."""
 
+ADMIN = "admin"
+"""The port of the control plane, which Python serves."""
+
 TOKEN_LENGTH_MIN = 16
 _TOKEN = re.compile(r"[\x21-\x7e]{1,4096}")
 _SECRET_BYTES_MAX = 65_536
@@ -131,8 +134,10 @@ def _ports(table: Mapping[str, Setting]) -> tuple[str, ...]:
 def _shown(setting: Setting, value: Any) -> str:  # noqa: ANN401  # as above
     if value is None and not isinstance(setting.kind, Listen):
         return ""
-    # The address of a store may hold a password.
-    return "***" if setting.is_secret else without_password(value) if setting.key == "store" else setting.kind.show(value)
+    # The address of a store or a database may hold a password.
+    return (
+        "***" if setting.is_secret else without_password(value) if setting.key in {"store", "admin.database"} else setting.kind.show(value)
+    )
 
 
 def without_password(address: str) -> str:
@@ -191,7 +196,7 @@ class Checking:
             Sentences for people.
         """
         found = []
-        for port in self.ports:
+        for port in (*self.ports, ADMIN):
             place: Place | None = self.values[f"{port}.listen"]
             if place is None or place.is_private:
                 continue
@@ -208,17 +213,17 @@ class Checking:
 
     def _check_ports(self) -> None:
         taken: dict[Place, str] = {}
-        for port in self.ports:
+        for port in (*self.ports, ADMIN):
             place: Place | None = self.values[f"{port}.listen"]
             if place is not None and place in taken and (place.port or place.path):
                 what = f"it listens on the same address as {taken[place]}.listen"
                 self.add(f"{port}.listen", "same-address", what, "give each a port of its own")
             elif place is not None:
                 taken[place] = port
-        if not taken:
+        if all(self.values[f"{port}.listen"] is None for port in self.ports):
             all_of_them = " and ".join(f"{port}.listen" for port in self.ports)
             self.add("http.listen", "nothing-listens", "all ports are off", f"let one of {all_of_them} be on")
-        for port in self.ports:
+        for port in (*self.ports, ADMIN):
             cert, key, client_ca = (self.values[f"{port}.tls.{name}"] for name in ("cert", "key", "client_ca"))
             if (cert is None) != (key is None) and not self.is_said(f"{port}.tls.cert", f"{port}.tls.key"):
                 given, missing = ("cert", "key") if key is None else ("key", "cert")

@@ -17,7 +17,7 @@ from tidegate.rules.node import Node, Scalar, Sequence, kind_of
 from tidegate.rules.problem import Problem, Report, TooManyProblems
 from tidegate.rules.scalars import is_null, read_text
 from tidegate.service.kinds import File, Wrong
-from tidegate.service.places import Networks
+from tidegate.service.places import Names, Networks
 from tidegate.service.problem import SettingProblem
 from tidegate.service.table import PREFIX, TABLE, Setting
 
@@ -174,7 +174,7 @@ def written(document: Document, setting: Setting, node: Node) -> str | None:
         What its kind reads, or `None` if that is not beyond doubt.
     """
     kind = setting.kind
-    if isinstance(node, Sequence) and isinstance(kind, Networks):
+    if isinstance(node, Sequence) and isinstance(kind, (Names, Networks)):
         texts = [read_text(document, item) for item in node.items]
         return None if None in texts else ",".join(filter(None, texts)) or "none"
     if isinstance(node, Scalar) and not is_null(node) and (not kind.is_text or node.text in kind.words):

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from tidegate.service.kinds import Address, Choice, File, Flag, Seconds, Share, Size, Text, Whole
-from tidegate.service.places import Listen, Networks, Place
+from tidegate.service.places import Listen, Names, Networks, Place
 
 if TYPE_CHECKING:
     from tidegate.service.kinds import Kind
@@ -123,6 +123,26 @@ GROUPS: Final[dict[str, tuple[Setting, ...]]] = {
         ),
         *tls("grpc"),
         Setting("grpc.reflection", Flag(), True, "Whether clients may ask which services there are."),
+    ),
+    "Control plane": (
+        Setting(
+            "admin.listen",
+            Listen(),
+            Place("127.0.0.1", 8090),
+            "Where the control plane listens: host and port, `unix:/path`, or `off`. Port 0 is any. It needs `tidegate[admin]`.",
+        ),
+        *tls("admin"),
+        Setting(
+            "admin.database",
+            Text(),
+            "sqlite:///tidegate.db",
+            "Where rules, quotas, tokens and the audit log are: a file of SQLite, relative to the working directory, or `postgresql://...`.",
+        ),
+        Setting(
+            "admin.hosts", Names(), (), "Names by which browsers ask for the control plane, beside addresses, `localhost` and its own."
+        ),
+        Setting("admin.session", Seconds(60, 2_592_000), 43_200.0, "How long people stay signed in."),
+        Setting("admin.approval", Flag(), False, "Whether a change of rules needs the approval of a second person."),
     ),
     "Threads": (
         Setting("workers", Whole(0, 1024), 0, "Threads that serve; 0 is one for each core that the process may use."),

@@ -1,0 +1,3 @@
+"""
+The API of the control plane: one module for each group of routes.
+"""

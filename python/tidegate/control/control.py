@@ -1,0 +1,228 @@
+"""
+The control plane of one process: its database, its port, and what runs beside them.
+
+It runs beside a service (`tidegate serve`) or on its own (`tidegate admin`).
+Nothing in it takes part in a decision, and nothing that fails in it stops one.
+"""
+
+from __future__ import annotations
+
+import threading
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Final, Protocol, Self
+
+from tidegate.control import tokens
+from tidegate.control.caller import Caller
+from tidegate.control.database import Database
+from tidegate.control.errors import DatabaseError
+from tidegate.control.roles import Role
+from tidegate.control.signin import SignIn
+from tidegate.service.log import LOG
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import TracebackType
+
+    from tidegate.control.web import Web
+    from tidegate.service.service import Service
+    from tidegate.service.settings import Settings
+
+RETRY_S: Final = 2.0
+"""How long to wait before a database that could not be opened is tried again."""
+
+
+class Part(Protocol):
+    """
+    Something that runs beside the port as long as the control plane does, such as what follows the database.
+    """
+
+    def start(self) -> None:
+        """
+        Begins, once the database was opened for the first time.
+        """
+
+    def stop(self) -> None:
+        """
+        Ends, and waits until it has.
+        """
+
+    def reasons(self) -> list[str]:
+        """
+        What is wrong with it, for the health of this process.
+        """
+
+
+class Control:
+    """
+    The control plane: `with Control(settings) as control:`.
+
+    Args:
+        settings: How it is set up.
+        service: The service beside which it runs; `None` if it runs on its own.
+        now: Tells the time, in UTC.
+
+    Raises:
+        ConfigError: The address of the database is wrong.
+    """
+
+    def __init__(self, settings: Settings, service: Service | None = None, *, now: Callable[[], datetime] | None = None) -> None:
+        self.settings = settings
+        self.service = service
+        self.now = now or _now
+        self.database = Database(settings["admin.database"])
+        self.sign_in = SignIn(self.database, timedelta(seconds=settings["admin.session"]))
+        self._first_token: str | None = None
+        self.parts: list[Part] = []
+        """What runs beside the port. The follower of rules and the collector of events are added here."""
+        self._problem: str | None = "the database was not opened yet"
+        self._web: Web | None = None
+        self._is_over = threading.Event()
+        self._opener: threading.Thread | None = None
+
+    @property
+    def address(self) -> str | None:
+        """Where it listens; `None` if it does not."""
+        return None if self._web is None else self._web.address
+
+    @property
+    def hosts(self) -> frozenset[str]:
+        """The names by which browsers may ask for it, beside addresses and `localhost`."""
+        place = self.settings["admin.listen"]
+        return frozenset(name.lower() for name in (*self.settings["admin.hosts"], *((place.host,) if place else ())) if name)
+
+    def reasons(self) -> list[str]:
+        """
+        What is wrong now.
+
+        Returns:
+            Sentences for people; none if all is well.
+        """
+        own = [self._problem] if self._problem is not None else [] if self.database.is_up else ["the database cannot be reached"]
+        return own + [reason for part in self.parts for reason in part.reasons()]
+
+    def open(self) -> None:
+        """
+        Brings the tables up to date, and makes the first token if there is none.
+
+        Raises:
+            DatabaseError: The database cannot be used.
+        """
+        for step in self.database.migrate():
+            LOG.info("database %s migrated: %s", self.database.shown, step)
+        self._first_token = tokens.create_first(self.database, Caller("tidegate", Role.ADMIN, "local", self.now()))
+        self._problem = None
+
+    def take_first_token(self) -> str | None:
+        """
+        The first token, of an admin, if this process has just made it. It is handed over once, and then forgotten.
+
+        Returns:
+            The secret, or `None`.
+        """
+        secret, self._first_token = self._first_token, None
+        return secret
+
+    def start(self) -> None:
+        """
+        Opens the database and begins to listen.
+
+        Beside a service, a database that cannot be used is tried again and again: decisions do not need it.
+
+        Raises:
+            DatabaseError: It runs on its own, and the database cannot be used.
+            StartupError: The port is taken, or a certificate is wrong.
+        """
+        try:
+            self.open()
+        except DatabaseError as error:
+            if self.service is None:
+                raise
+            self._note(error)
+        self._listen()
+        if self._problem is None:
+            self._start_parts()
+        else:
+            self._opener = threading.Thread(target=self._keep_opening, name="tidegate-admin-open", daemon=True)
+            self._opener.start()
+
+    def reload(self) -> None:
+        """
+        Loads certificates again, as SIGHUP does.
+        """
+        if self._web is not None:
+            self._web.reload()
+
+    def drain(self, _grace: float | None = None) -> int:
+        """
+        Waits for requests that run, and ends. Nobody has to notice first: who uses it waits a moment and asks again.
+
+        Returns:
+            0: nothing of importance is cut.
+        """
+        self.stop()
+        return 0
+
+    def stop(self) -> None:
+        """
+        Ends. Nothing happens if it has ended.
+        """
+        self._is_over.set()
+        if self._web is not None:
+            self._web.stop()
+        if self._opener is not None:
+            self._opener.join()
+        while self.parts:
+            self.parts.pop().stop()
+        self.database.close()
+
+    def __enter__(self) -> Self:
+        try:
+            self.start()
+        except BaseException:
+            self.stop()
+            raise
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> None:
+        self.stop()
+
+    def _listen(self) -> None:
+        place = self.settings["admin.listen"]
+        if place is None:
+            return
+        # A process that only follows the database needs neither.
+        from tidegate.control.app import build  # noqa: PLC0415
+        from tidegate.control.web import Web  # noqa: PLC0415
+
+        cert, key, client_ca = (self.settings[f"admin.tls.{name}"] for name in ("cert", "key", "client_ca"))
+        self._web = Web(place, None if cert is None else (cert, key, client_ca), self.settings["trusted_gateways"])
+        self._web.start(build(self))
+
+    def _start_parts(self) -> None:
+        for part in self.parts:
+            part.start()
+
+    def _keep_opening(self) -> None:
+        while not self._is_over.wait(RETRY_S):
+            try:
+                self.open()
+            except DatabaseError as error:
+                self._note(error)
+            else:
+                LOG.info("the database %s can be used now", self.database.shown)
+                self._start_parts()
+                self._tell_first_token()
+                return
+
+    def _note(self, error: DatabaseError) -> None:
+        if self._problem != str(error):
+            LOG.error("the control plane cannot use its database %s, and tries again; decisions go on: %s", self.database.shown, error)
+        self._problem = str(error)
+
+    def _tell_first_token(self) -> None:
+        if self._first_token is not None:
+            LOG.warning("the control plane has no token yet; make one: tidegate admin token create NAME --role admin")
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)

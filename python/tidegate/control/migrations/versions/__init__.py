@@ -1,0 +1,3 @@
+"""
+One step a file. What has been released is never changed.
+"""
