@@ -1,5 +1,5 @@
 """
-A database as a busy fleet leaves it: two minutes of three instances, an hour of five rules, changes, keys and people. Some of them are hostile.
+A database as a busy fleet leaves it: two minutes of three instances, an hour of five rules, changes, keys, people. Some are hostile.
 """
 
 from __future__ import annotations
@@ -168,35 +168,90 @@ def _rules(now: datetime) -> list[object]:
     hostile = {"per": "client", "quotas": "10/minute", "description": HOSTILE}
     made += [
         ChangeRequest(
-            rule_id="write_orders", base_revision=2, body=tighter, state="proposed", steps=[0, 5, 25, 100], reason="orders overload the queue", by="bob", at=now - timedelta(minutes=12)
+            rule_id="write_orders",
+            base_revision=2,
+            body=tighter,
+            state="proposed",
+            steps=[0, 5, 25, 100],
+            reason="orders overload the queue",
+            by="bob",
+            at=now - timedelta(minutes=12),
         ),
         ChangeRequest(
-            rule_id="search", base_revision=2, body=BODIES["search"] | {"mode": "enforce"}, state="rolling", steps=[0, 5, 25, 100], step=2, step_seconds=3600,
-            step_at=now - timedelta(minutes=20), reason="shadow looked right", by="alice", at=now - timedelta(hours=9), decided_by="carol", decided_at=now - timedelta(hours=8),
+            rule_id="search",
+            base_revision=2,
+            body=BODIES["search"] | {"mode": "enforce"},
+            state="rolling",
+            steps=[0, 5, 25, 100],
+            step=2,
+            step_seconds=3600,
+            step_at=now - timedelta(minutes=20),
+            reason="shadow looked right",
+            by="alice",
+            at=now - timedelta(hours=9),
+            decided_by="carol",
+            decided_at=now - timedelta(hours=8),
         ),
         ChangeRequest(
-            rule_id="hostile", base_revision=0, body=hostile, state="rejected", steps=[], reason=HOSTILE, by=HOSTILE, at=now - timedelta(days=2), decided_by="carol",
-            decided_at=now - timedelta(days=1), ended_at=now - timedelta(days=1),
+            rule_id="hostile",
+            base_revision=0,
+            body=hostile,
+            state="rejected",
+            steps=[],
+            reason=HOSTILE,
+            by=HOSTILE,
+            at=now - timedelta(days=2),
+            decided_by="carol",
+            decided_at=now - timedelta(days=1),
+            ended_at=now - timedelta(days=1),
         ),
-    ]  # fmt: skip
+    ]
     return made
 
 
 def _keys(now: datetime) -> list[object]:
     return [
         Tier(name="pro", about="paying customers", quotas={"per_client": "1000/minute"}, updated_at=now - timedelta(days=4)),
-        Tier(name="enterprise", about="by contract", quotas={"per_client": ["200/second", "5000/minute burst 500"]}, updated_at=now - timedelta(days=40)),
+        Tier(
+            name="enterprise",
+            about="by contract",
+            quotas={"per_client": ["200/second", "5000/minute burst 500"]},
+            updated_at=now - timedelta(days=40),
+        ),
         Tenant(name="acme", about="Acme Ltd.", tier="enterprise", quotas={"backend": "500/second"}, updated_at=now - timedelta(days=3)),
         QuotaOverride(
-            digest=DIGEST, shown="sk_l…", tenant="acme", tier="pro", quotas={"per_client": "2500/minute"}, effective_at=None, expires_at=now + timedelta(days=3),
-            reason="launch week", updated_at=now - timedelta(hours=2), updated_by="alice",
+            digest=DIGEST,
+            shown="sk_l…",
+            tenant="acme",
+            tier="pro",
+            quotas={"per_client": "2500/minute"},
+            effective_at=None,
+            expires_at=now + timedelta(days=3),
+            reason="launch week",
+            updated_at=now - timedelta(hours=2),
+            updated_by="alice",
         ),
         QuotaOverride(
-            digest="2" * 32, shown=HOSTILE, tenant=None, tier="free", quotas={}, effective_at=now + timedelta(hours=5), expires_at=None, reason="downgrade",
-            updated_at=now - timedelta(hours=1), updated_by="bob",
+            digest="2" * 32,
+            shown=HOSTILE,
+            tenant=None,
+            tier="free",
+            quotas={},
+            effective_at=now + timedelta(hours=5),
+            expires_at=None,
+            reason="downgrade",
+            updated_at=now - timedelta(hours=1),
+            updated_by="bob",
         ),
-        Block(digest="3" * 32, shown="sk_t…", until=now + timedelta(minutes=42), reason="credential stuffing, case 4711", at=now - timedelta(minutes=18), by="alice"),
-    ]  # fmt: skip
+        Block(
+            digest="3" * 32,
+            shown="sk_t…",
+            until=now + timedelta(minutes=42),
+            reason="credential stuffing, case 4711",
+            at=now - timedelta(minutes=18),
+            by="alice",
+        ),
+    ]
 
 
 def _people(now: datetime) -> list[object]:

@@ -16,7 +16,7 @@ def routers() -> tuple[APIRouter, ...]:
     """
     The routes of all pages.
     """
-    from tidegate.dashboard import audit, changes, editor, instances, overview, revisions, rules, sign_in, tokens  # noqa: PLC0415
+    from tidegate.dashboard import audit, changes, editor, instances, key_changes, keys, overview, revisions, rules, sign_in, tiers, tokens  # noqa: PLC0415
 
-    pages = (sign_in, overview, instances, rules, editor, revisions, changes, audit, tokens)
+    pages = (sign_in, overview, instances, rules, editor, revisions, changes, keys, key_changes, tiers, audit, tokens)
     return tuple(page.routes for page in pages)

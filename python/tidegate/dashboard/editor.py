@@ -16,6 +16,7 @@ from tidegate.control.rules import Edit
 from tidegate.dashboard import in_force, replay, saving, shown
 from tidegate.dashboard.page import Editor, Fields, Viewer, Visit, router
 from tidegate.errors import TidegateError
+from tidegate.rules import words
 from tidegate.rules.compile import compile_rule
 from tidegate.rules.explain import explain
 
@@ -51,6 +52,18 @@ STARTS: Final = (
     Start("slots", "In flight", "per: client\nquotas: 20 concurrent\n"),
     Start("all", "Everybody together", "per: global\nquotas: 10000/second\nmode: shadow\n"),
 )
+
+LANGUAGE: Final = (
+    ("match", "Which requests: method, path, host, header:name, any attribute. Without it, every request."),
+    ("per", "Who is counted: client, ip, tenant, a list of attributes, or global."),
+    ("quotas", "How much: 100/minute, 10/second burst 50, 20 concurrent; several are charged together."),
+    ("tiers", "Other quotas for keys of a tier."),
+    ("mode", "enforce, shadow (counts and denies nothing) or off."),
+    ("rollout", "The share of keys for which it is enforced, such as 25%."),
+    ("priority, stop", "Higher ones come first; stop: true ends the search, for lists of who always passes."),
+    ("on_store_error", "Without the store: local, allow or deny."),
+)
+"""What the editor reminds people of; the specification of the language says the rest."""
 
 
 @routes.get("/editor")
@@ -158,6 +171,7 @@ def _page(
         "rollout": fields.get("rollout", "once"),
         "rollouts": [(word, name) for word, (name, _) in saving.ROLLOUTS.items()],
         "starts": STARTS,
+        "language": LANGUAGE,
         "start": start,
         "found": reading.problems,
         "said": _said(reading.rule),
@@ -177,5 +191,4 @@ def _page(
 def _said(rule: Rule | None) -> str:
     if rule is None:
         return ""
-    words = shown.rule_words
     return f"{words.quotas(rule.quotas)} per {words.per(rule.per)}, for {words.match(rule.match)}"

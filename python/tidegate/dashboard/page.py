@@ -1,7 +1,7 @@
 """
 What all pages have: who looks at them, how they are rendered, and how errors are shown.
 
-Templates escape everything; only `charts` makes markup. The answers carry a policy of content that allows no script but ours, from no other host.
+Templates escape everything; only `charts` makes markup. Answers carry a policy of content: no script but ours, and no other host.
 """
 
 from __future__ import annotations
@@ -54,9 +54,9 @@ class Link:
 
 
 NAVIGATION: Final = (
-    ("Watch", (Link("/", "Overview", "o"), Link("/instances", "Instances", "i"))),
+    ("Traffic", (Link("/", "Overview", "o"), Link("/instances", "Instances", "i"))),
     (
-        "Limit",
+        "Limits",
         (
             Link("/rules", "Rules", "r"),
             Link("/changes", "Change requests", "c"),
@@ -64,7 +64,7 @@ NAVIGATION: Final = (
             Link("/tiers", "Tiers and tenants", "t"),
         ),
     ),
-    ("Account for", (Link("/audit", "Audit log", "a"), Link("/tokens", "Tokens", "n", Role.ADMIN))),
+    ("Record", (Link("/audit", "Audit log", "a"), Link("/tokens", "Tokens", "n", Role.ADMIN))),
 )
 
 DONE: Final = {
@@ -84,7 +84,7 @@ DONE: Final = {
     "stopped": "Stopped: what was before is in force.",
     "revoked": "Revoked. Whoever used it is signed out.",
 }
-"""What is told after a form was sent, by the word that the address of the next page carries: nothing but these texts can be made to appear."""
+"""What is told after a form was sent, by the word in the address of the next page: nothing but these texts can be made to appear."""
 
 
 @cache
@@ -96,7 +96,7 @@ def environment() -> Environment:
         loader=PackageLoader("tidegate.dashboard"), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
     made.filters |= {name: getattr(words, name) for name in ("count", "micros", "share", "span", "ago", "stamp", "plural")}
-    made.filters |= {name: getattr(shown, name) for name in ("maybe", "quotas", "quotas_text", "step_class", "change_lines")}
+    made.filters |= {name: getattr(shown, name) for name in ("maybe", "quotas", "quotas_text", "step_class", "change_lines", "has")}
     made.globals["static"] = static_address
     return made
 
@@ -191,7 +191,8 @@ def theme_of(request: Request) -> str:
 
 
 def _visit(role: Role) -> Any:  # noqa: ANN401  # stands where FastAPI takes any default
-    def found(request: Request, control: InControl, caller: Annotated[Caller, needs(role)]) -> Visit:
+    # As a default, because an annotation is read where `role` is not known.
+    def found(request: Request, control: InControl, caller: Caller = needs(role)) -> Visit:  # noqa: B008  # as FastAPI reads it
         request.state.visit = visit = Visit(control, request, caller)
         return visit
 

@@ -25,14 +25,17 @@ if TYPE_CHECKING:
 
     from tidegate.rules import RuleSet
 
-CHECKS_MAX: Final = 200_000
+RECORDINGS_MAX: Final = 200_000
 """So many are decided within a second or two; beyond, somebody would wait for a page."""
 
 
 @dataclass(slots=True)
 class Replay:
     """
-    What came of it. A recording stands for `weight` requests, and is decided so often.
+    What came of it.
+
+    Of some keys every request is recorded and of others none, so each is decided once and counts `weight` times. A rule that counts all
+    clients together therefore denies less here than it would.
 
     Args:
         recorded: Recordings that were read.
@@ -68,7 +71,7 @@ def run(session: Session, now: datetime, rule_set: RuleSet, rule: str) -> Replay
     """
     start = traffic.begin(now)
     found = session.scalars(
-        select(Recording).where(Recording.at >= start, Recording.at <= now).order_by(Recording.at, Recording.id).limit(CHECKS_MAX)
+        select(Recording).where(Recording.at >= start, Recording.at <= now).order_by(Recording.at, Recording.id).limit(RECORDINGS_MAX)
     )
     result = Replay()
     clock = ManualClock()
@@ -76,8 +79,6 @@ def run(session: Session, now: datetime, rule_set: RuleSet, rule: str) -> Replay
     # Counters in memory, whatever the rules say about stores.
     with RuleLimiter(rule_set, clock=clock) as limiter:
         for recording in found:
-            if result.requests >= CHECKS_MAX:
-                break
             passed_ns = (recording.at - start) // timedelta(microseconds=1) * 1000
             clock.advance_ns(max(0, passed_ns - (clock.time_ns() - began_ns)))
             _decide(limiter, recording, rule, result, (recording.at - start) // timedelta(minutes=1))
@@ -85,21 +86,21 @@ def run(session: Session, now: datetime, rule_set: RuleSet, rule: str) -> Replay
 
 
 def _decide(limiter: RuleLimiter, recording: Recording, rule: str, result: Replay, minute: int) -> None:
+    try:
+        decision = limiter.check(recording.attributes, recording.cost)
+    except TidegateError:
+        # What was recorded by other rules may lack what these ask for; nothing can be said about it.
+        return
+    weight = max(1, recording.weight)
+    denies = rule in decision.shadowed or (decision.quota is not None and not decision.allowed and decision.quota.rule == rule)
     result.recorded += 1
-    for _ in range(max(1, recording.weight)):
-        try:
-            decision = limiter.check(recording.attributes, recording.cost)
-        except TidegateError:
-            # What was recorded by other rules may lack what these ask for; nothing can be said about it.
-            return
-        result.requests += 1
-        result.denied_before += not recording.allowed
-        result.denied_after += not decision.allowed
-        denies = rule in decision.shadowed or (decision.quota is not None and not decision.allowed and decision.quota.rule == rule)
-        result.denied_by_rule += denies
-        result.met += rule in decision.rules
-        before = result.minutes[minute]
-        result.minutes[minute] = Count(before.allowed + decision.allowed, before.denied + (not decision.allowed))
+    result.requests += weight
+    result.denied_before += 0 if recording.allowed else weight
+    result.denied_after += 0 if decision.allowed else weight
+    result.denied_by_rule += weight if denies else 0
+    result.met += weight if rule in decision.rules else 0
+    before = result.minutes[minute]
+    result.minutes[minute] = Count(before.allowed + weight * decision.allowed, before.denied + weight * (not decision.allowed))
 
 
 def chart(result: Replay, now: datetime) -> Markup:

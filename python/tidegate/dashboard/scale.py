@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 _STEPS = (1, 2, 2.5, 5, 10)
 _INTERVALS_MAX = 4
+_NOTHING = 1e-9
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,13 +36,13 @@ class Scale:
         The scale for values up to `highest`.
 
         Args:
-            highest: The largest value. Nothing, or less, gives a scale up to 1.
+            highest: The largest value. Nothing, or next to it, gives a scale up to 1.
             whole: Whether the values are counts, which have no tenths.
 
         Returns:
             A scale whose grid is at multiples of 1, 2, 2.5 or 5 times a power of ten.
         """
-        if not math.isfinite(highest) or highest <= 0:
+        if not math.isfinite(highest) or highest <= _NOTHING:
             return cls(1, 1)
         power = 10.0 ** math.floor(math.log10(highest / _INTERVALS_MAX))
         steps = (power * step for step in _STEPS)

@@ -11,12 +11,11 @@ from typing import TYPE_CHECKING, Any
 import yaml
 
 from tidegate.dashboard import words
-from tidegate.rules import words as rule_words
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from tidegate.control.models import AuditEntry, ChangeRequest
+    from tidegate.control.models import AuditEntry, ChangeRequest, QuotaOverride
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +65,14 @@ def quotas(by_rule: Mapping[str, Any]) -> str:
     Quotas by rule in one line: `per_client 500/minute`.
     """
     return "; ".join(f"{rule} {', '.join(map(_quota, said)) if isinstance(said, list) else _quota(said)}" for rule, said in by_rule.items())
+
+
+def has(override: QuotaOverride) -> str:
+    """
+    What an override gives: `tier pro, tenant acme, per_client 500/minute`.
+    """
+    named = [f"{name} {value}" for name, value in (("tier", override.tier), ("tenant", override.tenant)) if value]
+    return ", ".join([*named, *([quotas(override.quotas)] if override.quotas else [])]) or "nothing"
 
 
 def quotas_text(by_rule: Mapping[str, Any]) -> str:

@@ -22,7 +22,7 @@ _YEAR_S = 365 * 24 * 3600
 
 
 def _inside(path: str) -> str:
-    """
+    r"""
     A path of ours. Anything that a browser could take for another host is not: `//host`, `/\\host`, `https:`.
     """
     parts = urlsplit(path)
