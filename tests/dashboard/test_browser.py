@@ -14,11 +14,11 @@ from tidegate.control.roles import Role
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
-    from tests.dashboard.conftest import SCREENSHOTS, Site, sign_in
     from tests.dashboard.test_pages import PAGES
+    from tests.dashboard.visiting import SCREENSHOTS, Site, sign_in
 else:
-    from dashboard.conftest import SCREENSHOTS, sign_in
     from test_pages import PAGES
+    from visiting import SCREENSHOTS, sign_in
 
 SIZES = {"light": (1360, 900), "dark": (1360, 900), "phone": (390, 844)}
 FIRST_PAINT = """new Promise((found) => new PerformanceObserver((list) => {

@@ -1,5 +1,5 @@
 """
-One day of an operator, in a real browser, beside a real service: watch traffic, write a rule, have it approved, see it enforced, block a key.
+One day of an operator, in a real browser, beside a real service: watch traffic, write a rule, have it approved, block a key.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
     from tests.conftest import Eventually
-    from tests.dashboard.conftest import PATIENCE_MS, Site, sign_in
+    from tests.dashboard.visiting import PATIENCE_MS, Site, sign_in
     from tests.service.running import ask, here
     from tidegate.service import Service
 else:
-    from dashboard.conftest import PATIENCE_MS, Site, sign_in
     from service.running import ask, here
+    from visiting import PATIENCE_MS, Site, sign_in
 
 RULES = "version: 1\nidentity: [{header: x-api-key}]\nrules: [{name: everybody, per: client, quotas: 1000/second}]\n"
 pytestmark = pytest.mark.timeout(240)
@@ -43,7 +43,10 @@ class Beside(Site):
         Asks the data plane, as a gateway does.
         """
         answer = ask(
-            f"http://{self.service.addresses['http']}", "POST", "/api/v1/rate-limit/check", {"client_id": client, "endpoint": path, "method": "GET"}
+            f"http://{self.service.addresses['http']}",
+            "POST",
+            "/api/v1/rate-limit/check",
+            {"client_id": client, "endpoint": path, "method": "GET"},
         )
         said: dict[str, Any] = answer.json
         return said

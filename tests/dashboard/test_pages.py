@@ -14,7 +14,7 @@ from tidegate.control.roles import Role
 
 if TYPE_CHECKING:
     from tests.dashboard.busy import DIGEST
-    from tests.dashboard.conftest import Site
+    from tests.dashboard.visiting import Site
 else:
     from busy import DIGEST
 

@@ -34,7 +34,7 @@ def text_of(body: Mapping[str, Any] | None) -> str:
     """
     if body is None:
         return ""
-    return yaml.safe_dump(dict(body), sort_keys=False, allow_unicode=True, default_flow_style=False, width=100)
+    return yaml.safe_dump(dict(body), sort_keys=False, allow_unicode=True, default_flow_style=None, width=100)
 
 
 def difference(old: str, new: str) -> list[Line]:

@@ -170,3 +170,5 @@ for (const button of document.querySelectorAll("[data-shortcuts]")) {
 }
 
 if (document.querySelector("[data-live]")) setTimeout(keepCurrent, EVERY_MS);
+// On a phone the navigation is one line that scrolls: the page that is open should be seen in it.
+document.querySelector(".nav [aria-current]")?.scrollIntoView({ block: "nearest", inline: "center" });
