@@ -450,6 +450,39 @@ class RuleEngine:
             `duration_until_reset` in seconds, `shadowed`, `quota_mode` and `metadata`; `tightest`, the position of the status that headers
             tell; `metadata` of all that passed; `domain_known`; `degraded`, why the store could not decide; `generation`.
         """
+    def load_members(self, members: str) -> int:
+        """
+        Replaces what customers have of their own (tenant, tier, quotas, blocks) for all following decisions, atomically. The rules stay.
+
+        Args:
+            members: The document of members as JSON, as `tidegate.control.members` writes it.
+
+        Returns:
+            The new generation.
+
+        Raises:
+            ConfigError: It cannot be used, and the old one stays.
+        """
+    def usage(self, attributes: _Attributes) -> Decision:
+        """
+        What each rule that counts somebody has left for them, whatever else the rule asks of a request. Changes nothing.
+
+        Args:
+            attributes: Who it is; the facts that rules count by.
+
+        Returns:
+            A peek with cost 0. Who is blocked is told all the same.
+        """
+    def member_digest(self, attributes: _Attributes) -> str | None:
+        """
+        The digest by which the sender of a request is known as a member: that of its `api_key`, or of its `client` where it has none.
+
+        Args:
+            attributes: The facts about the request.
+
+        Returns:
+            32 hexadecimal digits; `None` if nothing says who it is.
+        """
     def explain(self, attributes: _Attributes) -> dict[str, Any]:
         """
         What the rules make of a request, rule by rule.
@@ -514,6 +547,18 @@ def check_store(url: str) -> str | None:
 
 def check_regex(pattern: str) -> str | None:
     """What is wrong with a regular expression; `None` if nothing is."""
+
+def member_digest(key: bytes, secret: bytes) -> str:
+    """
+    The digest by which a member with this API key is known.
+
+    Args:
+        key: The API key.
+        secret: The 16 bytes that `engine_options` makes of an operator's secret.
+
+    Returns:
+        32 hexadecimal digits.
+    """
 
 def parse_quotas(text: str) -> list[dict[str, Any]]:
     """

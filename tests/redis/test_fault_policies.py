@@ -229,7 +229,8 @@ def test_a_hundred_outages_leave_no_threads_and_no_files(proxy: Proxy, make: Mak
     Twenty limiters lose theirs five times: one alone would take its time to connect again.
     """
     limiters = [make("1000000/hour", budget=PATIENCE_S) for _ in range(20)]
-    assert all(limiter.check("a") for limiter in limiters)
+    # Each has a second connection for a thread that is alone, made for the call after the one that missed it.
+    eventually(lambda: all(limiter.check("a") for limiter in limiters) and proxy.accepted >= 2 * len(limiters))
     before = resources()
 
     for _ in range(5):
@@ -239,7 +240,7 @@ def test_a_hundred_outages_leave_no_threads_and_no_files(proxy: Proxy, make: Mak
         eventually(lambda accepted=accepted: proxy.accepted >= accepted + 20)  # type: ignore[misc] # mypy infers no lambda with a default
 
     eventually(lambda: all(limiter.health().status == "ok" for limiter in limiters), 20)
-    eventually(lambda: before == resources())
+    eventually(lambda: all(limiter.check("a") for limiter in limiters) and before == resources(), 20)
 
 
 def keys_of(server: Single, prefix: str) -> list[bytes]:

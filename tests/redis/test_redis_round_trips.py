@@ -161,9 +161,9 @@ def test_checks_of_many_threads_travel_together(make: Make, server: Single) -> N
     assert 0 == limiter.stats().degraded
 
 
-def test_a_limiter_has_one_connection_however_many_threads_use_it(make: Make, server: Single, prefix: str) -> None:
+def test_a_limiter_has_two_connections_at_most_however_many_threads_use_it(make: Make, server: Single, prefix: str) -> None:
     """
-    And says its name.
+    One for all, and one for a thread that is alone. They say their name.
     """
     limiter = make("50/hour", store=f"{server.url()}?prefix={prefix}&client_name={prefix}mine")
     with ThreadPoolExecutor(16) as pool:
@@ -171,7 +171,7 @@ def test_a_limiter_has_one_connection_however_many_threads_use_it(make: Make, se
     clients = server.command("CLIENT", "LIST")
     assert isinstance(clients, bytes)
 
-    assert 1 == clients.count(f"name={prefix}mine ".encode())
+    assert 1 <= clients.count(f"name={prefix}mine ".encode()) <= 2
 
 
 def test_a_script_that_the_server_forgot_is_sent_again(make: Make, prefix: str, server: Single) -> None:
@@ -186,4 +186,5 @@ def test_a_script_that_the_server_forgot_is_sent_again(make: Make, prefix: str, 
 
     assert [48, 47, 46] == [decision.remaining for decision in said]
     assert [False] * 3 == [decision.degraded for decision in said]
-    assert ["evalsha", "eval", "evalsha", "evalsha"] == watch.names
+    # A thread that is alone leaves what is not plain to the other way, which is told the same again.
+    assert watch.names in (["evalsha", "eval", "evalsha", "evalsha"], ["evalsha", "evalsha", "eval", "evalsha", "evalsha"])

@@ -15,7 +15,7 @@ use std::hint::black_box;
 use std::time::Instant;
 
 use tidegate_core::rules::identity::NoClaims;
-use tidegate_core::rules::{RuleSet, RuleSetSpec};
+use tidegate_core::rules::{RuleSet, RuleSetSpec, Standing};
 
 const METHODS: [&str; 4] = ["GET", "POST", "PUT", "DELETE"];
 
@@ -97,7 +97,7 @@ fn run(set: &RuleSet, paths: &[String], requests: usize) -> f64 {
         request.set("ip", "203.0.113.7");
         request.set_header("x-api-key", "key-4711");
         set.identity().resolve(&mut request, &NoClaims);
-        black_box(set.matches(&request, None));
+        black_box(set.matches(&request, Standing::default(), None));
     }
     started.elapsed().as_secs_f64() * 1e9 / requests as f64
 }

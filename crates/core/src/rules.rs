@@ -13,6 +13,7 @@
 //! | [`index`] | from a request to the few rules that can match it |
 //! | [`rule`] | one rule: its conditions, its key, its plans |
 //! | [`rule_set`] | all of it together |
+//! | [`members`] | what customers have of their own |
 //! | [`explain`] | why each rule applies or does not |
 
 pub mod address;
@@ -21,6 +22,7 @@ pub mod explain;
 pub mod glob;
 pub mod identity;
 pub mod index;
+pub mod members;
 pub mod path;
 pub mod pattern;
 pub mod request;
@@ -28,7 +30,8 @@ pub mod rule;
 pub mod rule_set;
 pub mod spec;
 
+pub use members::{Members, Standing};
 pub use request::Request;
-pub use rule::{Rule, first_value};
+pub use rule::{PlanOf, Rule, first_value};
 pub use rule_set::{Match, Matches, RuleSet, RuleSetError};
 pub use spec::RuleSetSpec;

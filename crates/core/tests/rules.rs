@@ -6,6 +6,7 @@ mod rules {
     mod identity;
     mod keys;
     mod kit;
+    mod members;
     mod naive;
     mod order;
     mod paths;

@@ -9,6 +9,7 @@ use tidegate_core::decision::{Status, Verdict};
 use tidegate_store::digest::Digest;
 use tidegate_store::store::{Part, Place, StoreError};
 
+use crate::engine::Blocked;
 use crate::plan::{Plan, Planned};
 
 /// What was asked when a decision was made.
@@ -38,6 +39,8 @@ pub(crate) struct Requested {
     pub(crate) rules: SmallVec<[usize; 4]>,
     /// What was asked of the store, in order.
     pub(crate) charged: SmallVec<[Charged; 4]>,
+    /// Whether the sender is blocked: then no store is asked.
+    pub(crate) blocked: Option<Blocked>,
 }
 
 /// One quota that was asked for one key.
@@ -137,7 +140,7 @@ impl Decision {
     /// The quota that a status is of.
     pub fn planned(&self, status: &Status) -> &Planned {
         let (set, quota) = self.place(status);
-        &self.plan.sets()[set].quotas[quota]
+        &self.plan.set(set).quotas[quota]
     }
 
     /// Where the quota of a status is in the plan: its set, and its position there.
@@ -151,7 +154,7 @@ impl Decision {
 
     /// Names of the rules that apply, in the order in which they were looked at.
     pub fn rules(&self) -> impl Iterator<Item = &Arc<str>> {
-        self.rule_numbers().iter().filter_map(|&rule| Some(&self.plan.rules()?.set.rules()[rule].name))
+        self.rule_numbers().iter().filter_map(|&rule| Some(&self.plan.rules()?.set.rule(rule).name))
     }
 
     /// Numbers of the rules that apply, in the order in which they were looked at.
@@ -185,7 +188,7 @@ impl Decision {
     pub fn is_told(&self, status: &Status) -> bool {
         let is_silent = || match (&self.asked, self.plan.rules()) {
             (Asked::Request(requested), Some(rules)) => {
-                !rules.set.rules()[requested.charged[usize::from(status.quota)].rule].headers
+                !rules.set.rule(requested.charged[usize::from(status.quota)].rule).headers
             }
             _ => false,
         };

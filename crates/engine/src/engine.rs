@@ -3,6 +3,7 @@
 mod descriptors;
 mod lease;
 mod lease_task;
+mod members;
 mod policy;
 mod question;
 mod receipt;
@@ -11,6 +12,8 @@ mod returned;
 mod usage;
 
 pub use descriptors::{DescriptorAsk, DescriptorsDecision, DescriptorsRequest, OwnLimit};
+pub(crate) use members::Blocked;
+pub use members::member_digester;
 pub use question::{Begun, Pending};
 pub use request::{CountersOf, Explained, Facts};
 pub use returned::Done;
@@ -65,16 +68,20 @@ pub struct Engine {
     /// The same store, if other processes share it.
     remote: Option<Arc<Remote>>,
     digester: Digester,
+    /// Makes the digests of members.
+    members: Digester,
     plan: ArcSwap<Plan>,
     on_store_error: OnStoreError,
     degraded: Degraded,
+    /// Requests of members who are blocked.
+    blocked: AtomicU64,
     resets: AtomicU64,
 }
 
 /// What an engine holds and has done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct EngineStats {
-    /// What the store says; `allowed` and `denied` include degraded decisions.
+    /// What the store says; `allowed` and `denied` include degraded decisions, and `denied` those on members who are blocked.
     pub store: StoreStats,
     /// Decisions taken without the store.
     pub degraded: u64,
@@ -121,9 +128,11 @@ impl Engine {
             store,
             remote: None,
             digester,
+            members: member_digester(secret),
             plan: ArcSwap::from_pointee(plan),
             on_store_error,
             degraded: Degraded::default(),
+            blocked: AtomicU64::new(0),
             resets: AtomicU64::new(0),
         })
     }
@@ -222,10 +231,15 @@ impl Engine {
     /// See [`LoadError`]; then the old ones stay in force.
     pub fn load(&self, source: impl Into<Source>, transition: Transition) -> Result<u64, LoadError> {
         let source = source.into();
+        self.replace(|old| old.next(source.clone(), transition, &*self.store, &self.digester))
+    }
+
+    /// Puts what follows the generation in force into its place.
+    fn replace(&self, next: impl Fn(&Plan) -> Result<Plan, LoadError>) -> Result<u64, LoadError> {
         // Loads are rare. One that was overtaken by another is made again, so that no generation is lost.
         loop {
             let old = self.plan.load_full();
-            let new = Arc::new(old.next(source.clone(), transition, &*self.store, &self.digester)?);
+            let new = Arc::new(next(&old)?);
             let generation = new.generation();
             let before = self.plan.compare_and_swap(&old, new);
             if Arc::ptr_eq(&before, &old) {
@@ -263,9 +277,9 @@ impl Engine {
     /// What the engine and its store hold and have done.
     pub fn stats(&self) -> EngineStats {
         let (allowed, denied) = (self.degraded.allowed.load(Ordering::Relaxed), self.degraded.denied.load(Ordering::Relaxed));
-        let store = self.store.stats();
+        let (store, blocked) = (self.store.stats(), self.blocked.load(Ordering::Relaxed));
         EngineStats {
-            store: StoreStats { allowed: store.allowed + allowed, denied: store.denied + denied, ..store },
+            store: StoreStats { allowed: store.allowed + allowed, denied: store.denied + denied + blocked, ..store },
             degraded: allowed + denied,
             degraded_by: std::array::from_fn(|kind| self.degraded.by[kind].load(Ordering::Relaxed)),
             generation: self.plan.load().generation(),

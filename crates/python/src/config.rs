@@ -7,7 +7,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyMapping};
 use tidegate_core::quota::{self, AlgorithmName, CalendarUnit, Quota, QuotaSpec};
 use tidegate_engine::decision::Origin;
-use tidegate_engine::engine::{Engine, OnStoreError, random_id};
+use tidegate_engine::engine::{Engine, OnStoreError, member_digester, random_id};
 use tidegate_engine::plan::{LoadError, Source, Transition};
 use tidegate_engine::remote::{Remote, RemoteOptions};
 use tidegate_store::clock::{Clock, SystemClock};
@@ -23,6 +23,8 @@ pub(crate) struct Options {
     place: Place,
     on_store_error: OnStoreError,
     secret: [u8; 16],
+    /// That of the operator, under which members are known whatever the store.
+    member_secret: [u8; 16],
 }
 
 /// Where the counters are.
@@ -34,11 +36,12 @@ enum Place {
 impl Options {
     /// An engine with these options.
     pub(crate) fn engine(self, source: impl Into<Source>) -> Result<Engine, LoadError> {
-        let Self { place, on_store_error, secret } = self;
-        match place {
+        let Self { place, on_store_error, secret, member_secret } = self;
+        let engine = match place {
             Place::Memory(store) => Engine::new(source, store, secret, on_store_error),
             Place::Shared(options) => Engine::shared(source, Remote::open(*options), secret, on_store_error),
-        }
+        };
+        engine.map(|engine| engine.with_member_secret(member_secret))
     }
 }
 
@@ -50,6 +53,12 @@ pub(crate) fn parse_quotas<'py>(py: Python<'py>, text: &str) -> PyResult<Bound<'
     quota::parse(text).map_err(|error| errors::from_quota(&error))?;
     let mappings = specs.iter().map(|spec| to_mapping(py, spec)).collect::<PyResult<Vec<_>>>()?;
     PyList::new(py, mappings)
+}
+
+/// The digest by which a member with this API key is known, under the secret of an operator.
+#[pyfunction]
+pub(crate) fn member_digest(key: &[u8], secret: [u8; 16]) -> String {
+    format!("{:?}", member_digester(secret).digest(key))
 }
 
 /// Checks a quota in its object form.
@@ -72,6 +81,7 @@ pub(crate) fn options(options: &Bound<'_, PyAny>) -> PyResult<Options> {
     };
     let store: String = required(options, "store")?;
     let keys_max: usize = required(options, "max_keys")?;
+    let member_secret: [u8; 16] = required(options, "secret")?;
     if store == "memory://" {
         let clock = match options.get_item("clock") {
             Ok(clock) if !clock.is_none() => Clock::Manual(clock.cast::<ManualClock>()?.get().clock.clone()),
@@ -79,7 +89,12 @@ pub(crate) fn options(options: &Bound<'_, PyAny>) -> PyResult<Options> {
         };
         // Nobody else sees these digests.
         let secret = random_id().to_le_bytes();
-        return Ok(Options { place: Place::Memory(Arc::new(MemoryStore::new(clock, keys_max))), on_store_error, secret });
+        return Ok(Options {
+            place: Place::Memory(Arc::new(MemoryStore::new(clock, keys_max))),
+            on_store_error,
+            secret,
+            member_secret,
+        });
     }
     let remote = RemoteOptions {
         config: RedisConfig::parse(&store).map_err(|error| errors::from_url(&error))?,
@@ -88,7 +103,7 @@ pub(crate) fn options(options: &Bound<'_, PyAny>) -> PyResult<Options> {
         fallback_keys_max: keys_max,
         instances_min: required(options, "instances")?,
     };
-    Ok(Options { place: Place::Shared(Box::new(remote)), on_store_error, secret: required(options, "secret")? })
+    Ok(Options { place: Place::Shared(Box::new(remote)), on_store_error, secret: member_secret, member_secret })
 }
 
 /// What `begin_async` is to do.

@@ -292,6 +292,6 @@ impl QuotaStatus {
 impl QuotaStatus {
     fn planned(&self) -> &Planned {
         let (set, quota) = self.place;
-        &self.plan.sets()[set].quotas[quota]
+        &self.plan.set(set).quotas[quota]
     }
 }

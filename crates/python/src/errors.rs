@@ -71,6 +71,11 @@ pub(crate) fn from_document(error: &serde_json::Error) -> PyErr {
     raise("ConfigError", &format!("the rule set cannot be read: {error}"), None)
 }
 
+/// Members that `tidegate.control.members` did not write.
+pub(crate) fn from_members(error: &serde_json::Error) -> PyErr {
+    raise("ConfigError", &format!("the members cannot be read: {error}"), None)
+}
+
 /// Settings that `tidegate.service` did not write.
 pub(crate) fn from_settings(error: &serde_json::Error) -> PyErr {
     raise("ConfigError", &format!("the settings cannot be read: {error}"), None)
@@ -87,14 +92,18 @@ pub(crate) fn from_load(error: &LoadError) -> PyErr {
         LoadError::TooMany { .. } => "too-many-quotas",
         LoadError::Zone(_) => "unknown-zone",
         LoadError::Meter(_) => "overflow",
-        LoadError::Rules(_) | LoadError::Domains(_) | LoadError::Jwt(_) => return raise("ConfigError", &error.to_string(), None),
+        LoadError::NoRules | LoadError::Members(_) | LoadError::Rules(_) | LoadError::Domains(_) | LoadError::Jwt(_) => {
+            return raise("ConfigError", &error.to_string(), None);
+        }
     };
     let hint = match error {
         LoadError::Empty => "write at least one, such as 100/minute, or unlimited",
         LoadError::TooMany { .. } => "use several limiters",
         LoadError::Zone(_) => "use an IANA name such as Europe/Berlin or UTC",
         LoadError::Meter(_) => "use a smaller limit or a shorter period",
-        LoadError::Rules(_) | LoadError::Domains(_) | LoadError::Jwt(_) => "see `tidegate rules lint`",
+        LoadError::NoRules | LoadError::Members(_) | LoadError::Rules(_) | LoadError::Domains(_) | LoadError::Jwt(_) => {
+            "see `tidegate rules lint`"
+        }
     };
     quota(&format!("{error}\nhint: {hint}"), code, Some(hint), None, None)
 }

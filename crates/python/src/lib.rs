@@ -31,7 +31,7 @@ mod _native {
     #[pymodule_export]
     use super::clock::ManualClock;
     #[pymodule_export]
-    use super::config::{format_quota, parse_quotas};
+    use super::config::{format_quota, member_digest, parse_quotas};
     #[pymodule_export]
     use super::decision::{Decision, QuotaStatus};
     #[pymodule_export]

@@ -8,13 +8,14 @@ use tidegate_core::descriptors::answer::Modes;
 use tidegate_core::rules::RuleSetSpec;
 use tidegate_core::rules::condition;
 use tidegate_core::rules::explain::Outcome;
+use tidegate_core::rules::members::spec::MembersSpec;
 use tidegate_engine::decision::{Decision as Decided, Origin};
 use tidegate_engine::engine as rust;
 
 use crate::config;
 use crate::convert::seconds;
 use crate::decision::Decision;
-use crate::errors::{from_document, from_load, from_usage};
+use crate::errors::{from_document, from_load, from_members, from_usage};
 use crate::facts::PyFacts;
 use crate::handle::{self, Handle};
 use crate::mailbox::Mailbox;
@@ -149,6 +150,32 @@ impl RuleEngine {
         py.detach(load).map_err(Problem::into_python)
     }
 
+    /// Replaces the members for all following decisions, atomically. The rules stay.
+    #[pyo3(signature = (members))]
+    fn load_members(&self, py: Python<'_>, members: &str) -> PyResult<u64> {
+        let engine = self.handle.open()?;
+        let load = || {
+            let spec = serde_json::from_str::<MembersSpec>(members).map_err(Problem::Members)?;
+            engine.load_members(spec).map_err(Problem::Load)
+        };
+        py.detach(load).map_err(Problem::into_python)
+    }
+
+    /// What each rule that counts somebody has left for them, whatever else it asks of a request. Changes nothing.
+    #[pyo3(signature = (attributes))]
+    fn usage(&self, attributes: &Bound<'_, PyAny>) -> PyResult<Decision> {
+        let engine = self.handle.open()?;
+        let begun = engine.begin_usage(&PyFacts::new(attributes)?).map_err(|error| from_usage(&error))?;
+        Ok(handle::wait(attributes.py(), begun))
+    }
+
+    /// The digest by which the sender of a request is known as a member; `None` if nothing says who it is.
+    #[pyo3(signature = (attributes))]
+    fn member_digest(&self, attributes: &Bound<'_, PyAny>) -> PyResult<Option<String>> {
+        let digest = self.with(attributes, None, |engine, facts, _| Ok(engine.member_digest(facts)))?;
+        Ok(digest.map(|digest| format!("{digest:?}")))
+    }
+
     /// What the rules make of a request, rule by rule.
     #[pyo3(signature = (attributes))]
     fn explain<'py>(&self, attributes: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyDict>> {
@@ -267,6 +294,7 @@ impl RuleEngine {
 /// What can be wrong with rules that are loaded while the GIL is not held.
 enum Problem {
     Document(serde_json::Error),
+    Members(serde_json::Error),
     Load(tidegate_engine::plan::LoadError),
 }
 
@@ -275,6 +303,7 @@ impl Problem {
     fn into_python(self) -> PyErr {
         match self {
             Self::Document(error) => from_document(&error),
+            Self::Members(error) => from_members(&error),
             Self::Load(error) => from_load(&error),
         }
     }

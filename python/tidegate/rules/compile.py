@@ -58,6 +58,8 @@ def compile_rule(rule: Rule) -> dict[str, Any]:
         "quotas": _quotas(rule.quotas),
         "tiers": {name: _quotas(quotas) for name, quotas in rule.tiers.items()},
         "overrides": [_override(override) for override in rule.overrides],
+        # Its own quotas have it in their texts; those of members may not.
+        **({} if rule.algorithm is None else {"algorithm": rule.algorithm}),
         "cost": _cost(rule.cost),
         "mode": rule.mode,
         "rollout": rule.rollout,

@@ -65,14 +65,27 @@ def _from_text(document: Document, scalar: Scalar, algorithm: str | None) -> tup
         document.add("missing-value", scalar, "there is no quota", 'write one such as 100/minute, or "unlimited"')
         return ()
     try:
-        return _parse(scalar.text, algorithm)
+        return parse_text(scalar.text, algorithm)
     except QuotaError as error:
         _add(document, scalar, error)
         return ()
 
 
 @lru_cache(maxsize=65536)
-def _parse(text: str, algorithm: str | None) -> tuple[QuotaText, ...]:
+def parse_text(text: str, algorithm: str | None = None) -> tuple[QuotaText, ...]:
+    """
+    The quotas that a text says, checked as far as can be without an engine.
+
+    Args:
+        text: Such as `100/minute burst 20, 5000/hour`.
+        algorithm: What those use that name none.
+
+    Returns:
+        The quotas.
+
+    Raises:
+        QuotaError: It says none.
+    """
     # Rule files repeat the same few texts; and the same text always means the same.
     return tuple(_quota(found, algorithm) for found in parse_quotas(text))
 

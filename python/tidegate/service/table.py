@@ -142,6 +142,12 @@ GROUPS: Final[dict[str, tuple[Setting, ...]]] = {
             "admin.hosts", Names(), (), "Names by which browsers ask for the control plane, beside addresses, `localhost` and its own."
         ),
         Setting("admin.session", Seconds(60, 2_592_000), 43_200.0, "How long people stay signed in."),
+        Setting(
+            "admin.keys",
+            Choice(("masked", "digest", "plain")),
+            "masked",
+            "What is kept and shown of customers' API keys: their first characters, a digest, or all of it.",
+        ),
         Setting("admin.approval", Flag(), False, "Whether a change of rules needs the approval of a second person."),
     ),
     "Threads": (

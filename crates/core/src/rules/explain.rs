@@ -2,8 +2,9 @@
 
 use std::borrow::Cow;
 
+use super::members::{self, Standing};
 use super::request::Request;
-use super::rule::{KeyBytes, KeyPart, Miss};
+use super::rule::{KeyBytes, KeyPart, Miss, PlanOf};
 use super::rule_set::{Match, RuleSet};
 use super::spec::Mode;
 
@@ -41,18 +42,18 @@ pub enum Outcome {
 }
 
 impl RuleSet {
-    /// What becomes of each rule, in the order in which they are looked at. The request must be identified.
-    pub fn explain(&self, request: &Request<'_>) -> Vec<Outcome> {
-        let mut stopped_by: Option<usize> = None;
+    /// What becomes of each rule, in the order in which they are looked at. The request must be identified. Who is blocked meets no rule.
+    pub fn explain(&self, request: &Request<'_>, standing: Standing<'_>, is_blocked: bool) -> Vec<Outcome> {
+        let mut stopped_by = is_blocked.then_some(self.blocked());
         let outcomes = (0..self.rules().len()).map(|number| {
             let rule = &self.rules()[number];
             if rule.mode == Mode::Off {
                 return Outcome::Off;
             }
             if let Some(by) = stopped_by {
-                return Outcome::Stopped { by: self.rules()[by].name.to_string() };
+                return Outcome::Stopped { by: self.rule(by).name.to_string() };
             }
-            match self.evaluate(number, request) {
+            match self.evaluate(number, request, standing) {
                 Ok((found, bytes)) => {
                     stopped_by = rule.stop.then_some(number);
                     Outcome::Applies { found, key: self.key_texts(number, request), bytes }
@@ -66,6 +67,16 @@ impl RuleSet {
             }
         });
         outcomes.collect()
+    }
+
+    /// That a request is refused because its key is blocked.
+    pub fn explain_block(&self, request: &Request<'_>) -> Outcome {
+        let value = members::key_of(request).unwrap_or_default();
+        Outcome::Applies {
+            found: Match { rule: self.blocked(), plan: PlanOf::Rule(0), key: 0, cost: 1 },
+            key: vec![format!("api_key={value}")],
+            bytes: KeyBytes::new(),
+        }
     }
 
     fn key_texts(&self, number: usize, request: &Request<'_>) -> Vec<String> {

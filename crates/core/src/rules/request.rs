@@ -28,12 +28,16 @@ impl Slot {
     pub const CLIENT: Self = Self(4);
     /// `tier`: the plan.
     pub const TIER: Self = Self(5);
+    /// `api_key`: what a member is known by.
+    pub const API_KEY: Self = Self(6);
+    /// `tenant`: the customer that a key belongs to.
+    pub const TENANT: Self = Self(7);
 }
 
 /// The most names that the rules of one set ask for.
 pub const NAMES_MAX: usize = u16::MAX as usize;
 
-const FIXED: [&str; 6] = ["method", "path", "host", "ip", "client", "tier"];
+const FIXED: [&str; 8] = ["method", "path", "host", "ip", "client", "tier", "api_key", "tenant"];
 
 /// The names that the rules of one set ask for.
 #[derive(Debug)]
@@ -138,7 +142,7 @@ impl Space {
 #[derive(Debug, Clone)]
 pub struct Request<'a> {
     names: &'a Names,
-    values: SmallVec<[Option<Cow<'a, str>>; 12]>,
+    values: SmallVec<[Option<Cow<'a, str>>; 14]>,
     /// The client's address, if a proxy told it.
     client: Option<IpAddr>,
     /// Who the client is, if a caller said so whose word counts.

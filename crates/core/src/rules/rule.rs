@@ -10,11 +10,12 @@ use smallvec::SmallVec;
 use super::address;
 use super::condition::{Condition, lower};
 use super::identity::{Identity, network};
+use super::members::Standing;
 use super::pattern::Pattern;
 use super::request::{Names, Request, Slot};
 use super::rule_set::RuleSetError;
 use super::spec::{CostSpec, Mode, OverrideSpec, QuotaText, RuleSpec, StoreErrorPolicy};
-use crate::quota::{self, Quota, QuotaError, UNITS_MAX};
+use crate::quota::{self, AlgorithmName, Quota, QuotaError, QuotaSpec, UNITS_MAX};
 
 /// A compiled rule.
 #[derive(Debug)]
@@ -31,6 +32,8 @@ pub struct Rule {
     pub plans: Vec<Plan>,
     tiers: HashMap<Box<str>, usize>,
     overrides: HashMap<KeyBytes, usize>,
+    /// What quotas of members use that name no algorithm.
+    pub(super) algorithm: Option<AlgorithmName>,
     cost: Cost,
     /// Whether it decides.
     pub mode: Mode,
@@ -53,6 +56,15 @@ pub struct Plan {
     pub name: Box<str>,
     /// Its quotas; none allows everything.
     pub quotas: Vec<Quota>,
+}
+
+/// Which quotas hold for a key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PlanOf {
+    /// One of the rule's [`plans`](Rule::plans).
+    Rule(usize),
+    /// One of those of [`Members`](super::Members::plans).
+    Member(usize),
 }
 
 /// One value of a key.
@@ -153,10 +165,20 @@ impl Rule {
         self.key.len()
     }
 
-    pub(super) fn plan(&self, key: &KeyBytes, request: &Request<'_>) -> usize {
+    /// The quotas of a key; `number` is that of the rule.
+    pub(super) fn plan(&self, number: usize, key: &KeyBytes, request: &Request<'_>, standing: Standing<'_>) -> PlanOf {
+        if let Some(plan) = standing.of_member(number) {
+            return PlanOf::Member(plan);
+        }
         let of_key = if self.overrides.is_empty() { None } else { self.overrides.get(key).copied() };
+        if let Some(plan) = of_key {
+            return PlanOf::Rule(plan);
+        }
+        if let Some(plan) = standing.of_group(number) {
+            return PlanOf::Member(plan);
+        }
         let of_tier = || self.tiers.get(request.get(Slot::TIER)?).copied();
-        of_key.or_else(|| if self.tiers.is_empty() { None } else { of_tier() }).unwrap_or(0)
+        PlanOf::Rule(if self.tiers.is_empty() { 0 } else { of_tier().unwrap_or(0) })
     }
 }
 
@@ -231,6 +253,7 @@ pub(super) fn compile(
         plans,
         tiers,
         overrides,
+        algorithm: spec.algorithm.as_deref().and_then(AlgorithmName::from_name),
         cost,
         mode: spec.mode,
         rollout: spec.rollout,
@@ -302,12 +325,18 @@ fn plans(spec: &RuleSpec, key: &[KeyPart], ipv6_prefix: u8) -> Result<Plans, Rul
 }
 
 fn quotas(spec: &RuleSpec, texts: &[QuotaText]) -> Result<Vec<Quota>, RuleSetError> {
-    let wrong = |error: QuotaError| RuleSetError::Quota { place: spec.name.clone(), error };
+    quotas_of(texts, None).map_err(|error| RuleSetError::Quota { place: spec.name.clone(), error })
+}
+
+/// The quotas that some texts say; those that name no algorithm use this one, where it has room for what they say.
+pub(super) fn quotas_of(texts: &[QuotaText], algorithm: Option<AlgorithmName>) -> Result<Vec<Quota>, QuotaError> {
     let mut built = Vec::with_capacity(texts.len());
     for text in texts {
-        for mut quota in quota::parse_specs(&text.text).map_err(wrong)? {
+        for mut quota in quota::parse_specs(&text.text)? {
             quota.name.clone_from(&text.name);
-            built.push(quota.build().map_err(wrong)?);
+            let is_open = algorithm.is_some() && quota.algorithm.is_none() && !quota.unlimited;
+            let with_algorithm = is_open.then(|| QuotaSpec { algorithm, ..quota.clone() }.build().ok()).flatten();
+            built.push(with_algorithm.map_or_else(|| quota.build(), Ok)?);
         }
     }
     Ok(built)

@@ -1,18 +1,24 @@
 //! All rules in force, and which of them apply to a request.
 
+use std::collections::BTreeMap;
+
 use foldhash::HashSet;
 use smallvec::SmallVec;
 
 use super::identity::{self, Identity};
 use super::index::{Candidates, Index};
+use super::members::Standing;
 use super::request::{NAMES_MAX, Names, Request};
-use super::rule::{self, KeyBytes, Miss, Rule};
-use super::spec::{Mode, RuleSetSpec, RuleSpec, VERSION};
+use super::rule::{self, KeyBytes, Miss, PlanOf, Rule};
+use super::spec::{CostSpec, Mode, QuotaText, RuleSetSpec, RuleSpec, VERSION};
 use crate::descriptors::spec::DomainSpec;
 use crate::quota::QuotaError;
 
 /// The most rules of one set.
 pub const RULES_MAX: usize = 100_000;
+
+/// The name of the rule that refuses members who are blocked.
+pub const BLOCKED: &str = "blocked";
 
 /// A rollout of all keys, in hundredths of a percent.
 pub const ROLLOUT_ALL: u16 = 10_000;
@@ -49,8 +55,8 @@ pub enum RuleSetError {
 pub struct Match {
     /// Its number.
     pub rule: usize,
-    /// Which of its plans.
-    pub plan: usize,
+    /// Which quotas.
+    pub plan: PlanOf,
     /// Which of [`Matches::keys`].
     pub key: usize,
     /// What the request costs here.
@@ -73,6 +79,7 @@ pub struct RuleSet {
     names: Names,
     identity: Identity,
     rules: Vec<Rule>,
+    blocked: Rule,
     index: Index,
     domains: Vec<DomainSpec>,
 }
@@ -102,6 +109,7 @@ impl RuleSet {
             .into_iter()
             .map(|rule| rule::compile(rule, ipv6_prefix, &mut names, &mut keys))
             .collect::<Result<Vec<_>, _>>()?;
+        let blocked = rule::compile(&blocked(), ipv6_prefix, &mut names, &mut keys)?;
         let token_header = spec.jwt.as_ref().map(|jwt| jwt.header.as_str());
         let identity = Identity::new(&spec.identity, token_header, rules.iter().any(Rule::wants_address), &mut names).map_err(
             |network| RuleSetError::Invalid { place: "identity".into(), message: format!("{network:?} is no network") },
@@ -118,7 +126,7 @@ impl RuleSet {
             residual.sort_by_key(|&condition| rule.conditions[condition as usize].weight());
             rule.residual = residual;
         }
-        Ok(Self { domain: spec.domain.into(), names, identity, rules, index, domains: spec.domains })
+        Ok(Self { domain: spec.domain.into(), names, identity, rules, blocked, index, domains: spec.domains })
     }
 
     /// Its name.
@@ -129,6 +137,16 @@ impl RuleSet {
     /// Its rules, in the order in which they are looked at.
     pub fn rules(&self) -> &[Rule] {
         &self.rules
+    }
+
+    /// A rule by its number. That behind the last one is [`blocked`](Self::blocked).
+    pub fn rule(&self, number: usize) -> &Rule {
+        self.rules.get(number).unwrap_or(&self.blocked)
+    }
+
+    /// The number of the rule that refuses members who are blocked. No request meets it otherwise.
+    pub fn blocked(&self) -> usize {
+        self.rules.len()
     }
 
     /// Who the client is.
@@ -146,8 +164,8 @@ impl RuleSet {
         Request::new(&self.names)
     }
 
-    /// The rules that apply to an identified request. With `cost`, that is what it costs everywhere.
-    pub fn matches(&self, request: &Request<'_>, cost: Option<u64>) -> Matches {
+    /// The rules that apply to an identified request, with what it has of its own. With `cost`, that is what it costs everywhere.
+    pub fn matches(&self, request: &Request<'_>, standing: Standing<'_>, cost: Option<u64>) -> Matches {
         let mut matches = Matches::default();
         let mut candidates = Candidates::new();
         self.index.candidates(request, &mut candidates);
@@ -160,7 +178,7 @@ impl RuleSet {
             if !rule.residual.iter().all(holds) {
                 continue;
             }
-            if let Ok(found) = self.apply(number as usize, request, cost, &mut matches) {
+            if let Ok(found) = self.apply(number as usize, request, standing, cost, &mut matches) {
                 matches.rules.push(found);
                 if rule.stop {
                     break;
@@ -170,8 +188,26 @@ impl RuleSet {
         matches
     }
 
+    /// The rules that count somebody of whom the facts tell, whatever else they ask of a request: all but those in mode `off`.
+    pub fn counting(&self, request: &Request<'_>, standing: Standing<'_>, cost: Option<u64>) -> Matches {
+        let mut matches = Matches::default();
+        for (number, _) in self.rules.iter().enumerate().filter(|(_, rule)| rule.mode != Mode::Off) {
+            if let Ok(found) = self.apply(number, request, standing, cost, &mut matches) {
+                matches.rules.push(found);
+            }
+        }
+        matches
+    }
+
     /// Key, plan and cost of a rule whose conditions hold.
-    fn apply(&self, number: usize, request: &Request<'_>, cost: Option<u64>, matches: &mut Matches) -> Result<Match, Miss> {
+    fn apply(
+        &self,
+        number: usize,
+        request: &Request<'_>,
+        standing: Standing<'_>,
+        cost: Option<u64>,
+        matches: &mut Matches,
+    ) -> Result<Match, Miss> {
         let rule = &self.rules[number];
         let known = matches.keys.iter().position(|(key, _)| *key == rule.key_number);
         let key = if let Some(position) = known {
@@ -182,22 +218,50 @@ impl RuleSet {
             matches.keys.push((rule.key_number, bytes));
             matches.keys.len() - 1
         };
-        let plan = rule.plan(&matches.keys[key].1, request);
+        let plan = rule.plan(number, &matches.keys[key].1, request, standing);
         Ok(Match { rule: number, plan, key, cost: cost.unwrap_or_else(|| rule.cost(request, &self.identity)) })
     }
 
     /// Whether a rule applies, without the index and without the rules before it.
-    pub(super) fn evaluate(&self, number: usize, request: &Request<'_>) -> Result<(Match, KeyBytes), Miss> {
+    pub(super) fn evaluate(
+        &self,
+        number: usize,
+        request: &Request<'_>,
+        standing: Standing<'_>,
+    ) -> Result<(Match, KeyBytes), Miss> {
         let rule = &self.rules[number];
         if let Some(failed) = rule.conditions.iter().position(|condition| !condition.holds(request)) {
             return Err(Miss::Condition(failed));
         }
         let mut matches = Matches::default();
-        let found = self.apply(number, request, None, &mut matches)?;
+        let found = self.apply(number, request, standing, None, &mut matches)?;
         Ok((found, matches.keys.swap_remove(found.key).1))
     }
 
     pub(super) fn names(&self) -> &Names {
         &self.names
+    }
+}
+
+/// The rule that refuses members who are blocked.
+fn blocked() -> RuleSpec {
+    RuleSpec {
+        name: BLOCKED.into(),
+        conditions: Vec::new(),
+        per: vec!["api_key".into()],
+        quotas: vec![QuotaText { text: "0/second".into(), name: None }],
+        tiers: BTreeMap::new(),
+        overrides: Vec::new(),
+        algorithm: None,
+        cost: CostSpec::Units { units: 1 },
+        mode: Mode::Enforce,
+        rollout: ROLLOUT_ALL,
+        priority: 0,
+        stop: true,
+        on_store_error: None,
+        budget_ms: None,
+        headers: true,
+        description: None,
+        owner: None,
     }
 }

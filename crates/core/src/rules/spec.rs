@@ -127,6 +127,9 @@ pub struct RuleSpec {
     /// Plans of single keys.
     #[serde(default)]
     pub overrides: Vec<OverrideSpec>,
+    /// What quotas of members use for this rule that name no algorithm; those of the rule itself name theirs.
+    #[serde(default)]
+    pub algorithm: Option<String>,
     /// What a request costs.
     pub cost: CostSpec,
     /// Whether it decides.
@@ -154,7 +157,7 @@ pub struct RuleSpec {
 }
 
 /// One quota, as text.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct QuotaText {
     /// Such as `100/minute burst 20`.

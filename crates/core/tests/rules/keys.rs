@@ -1,12 +1,12 @@
 //! Who is counted together.
 
 use serde_json::json;
-use tidegate_core::rules::RuleSet;
+use tidegate_core::rules::{RuleSet, Standing};
 
 use super::kit::{condition, found, key, request, set};
 
 fn bytes(set: &RuleSet, facts: &[(&str, &str)]) -> Vec<u8> {
-    let matches = set.matches(&request(set, facts), None);
+    let matches = set.matches(&request(set, facts), Standing::default(), None);
     matches.keys[matches.rules[0].key].1.to_vec()
 }
 
@@ -51,7 +51,7 @@ fn rules_with_the_same_key_share_it() {
         &[json!({"name": "a", "per": ["client"]}), json!({"name": "b", "per": ["client"]}), json!({"name": "c"})],
     );
     let request = request(&set, &[("client", "x")]);
-    let matches = set.matches(&request, None);
+    let matches = set.matches(&request, Standing::default(), None);
     let keys: Vec<_> = matches.rules.iter().map(|found| found.key).collect();
     assert_eq!((keys, matches.keys.len()), (vec![0, 0, 1], 2));
 }
@@ -109,7 +109,7 @@ fn a_cost_that_is_given_counts_everywhere() {
         &json!([]),
         &[json!({"name": "a", "cost": {"units": 3}}), json!({"name": "b", "cost": {"attribute": "x", "default": 1, "max": 2}})],
     );
-    let matches = set.matches(&request(&set, &[("x", "9")]), Some(7));
+    let matches = set.matches(&request(&set, &[("x", "9")]), Standing::default(), Some(7));
     assert_eq!(matches.rules.iter().map(|found| found.cost).collect::<Vec<_>>(), [7, 7]);
 }
 

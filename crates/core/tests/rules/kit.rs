@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use tidegate_core::rules::explain::Outcome;
 use tidegate_core::rules::identity::Claims;
-use tidegate_core::rules::{Request, RuleSet, RuleSetError};
+use tidegate_core::rules::{Members, PlanOf, Request, RuleSet, RuleSetError};
 
 /// A rule that applies, in words.
 #[derive(Debug, PartialEq, Eq)]
@@ -76,11 +76,31 @@ pub(crate) fn request<'a>(set: &'a RuleSet, facts: &'a [(&str, &str)]) -> Reques
 
 /// What applies, after making sure that matching and explaining agree on it.
 pub(crate) fn found(set: &RuleSet, facts: &[(&str, &str)]) -> Vec<Found> {
-    let request = request(set, facts);
-    let matches = set.matches(&request, None);
+    found_by(set, &Members::default(), facts)
+}
+
+/// A digest that anybody can compute: the key itself, as far as it fits.
+pub(crate) fn digest(key: &[u8]) -> [u64; 2] {
+    let mut bytes = [0; 16];
+    key.iter().take(16).zip(&mut bytes).for_each(|(from, to)| *to = *from);
+    let half = |at: usize| u64::from_be_bytes(bytes[at..at + 8].try_into().expect("eight bytes"));
+    [half(0), half(8)]
+}
+
+/// The same as a document has it.
+pub(crate) fn digest_text(key: &str) -> String {
+    let [first, second] = digest(key.as_bytes());
+    format!("{first:016x}{second:016x}")
+}
+
+/// What applies, with members.
+pub(crate) fn found_by(set: &RuleSet, members: &Members, facts: &[(&str, &str)]) -> Vec<Found> {
+    let mut request = request(set, facts);
+    let standing = members.join(&mut request, digest);
+    let matches = set.matches(&request, standing, None);
     let applied: Vec<_> =
         matches.rules.iter().map(|found| (found.rule, found.plan, found.cost, &matches.keys[found.key].1)).collect();
-    let outcomes = set.explain(&request);
+    let outcomes = set.explain(&request, standing, false);
     let explained: Vec<_> = outcomes
         .iter()
         .filter_map(|outcome| match outcome {
@@ -93,7 +113,10 @@ pub(crate) fn found(set: &RuleSet, facts: &[(&str, &str)]) -> Vec<Found> {
     let found = explained.into_iter().map(|(found, key, _)| Found {
         rule: set.rules()[found.rule].name.to_string(),
         key: key.clone(),
-        plan: set.rules()[found.rule].plans[found.plan].name.to_string(),
+        plan: match found.plan {
+            PlanOf::Rule(plan) => set.rules()[found.rule].plans[plan].name.to_string(),
+            PlanOf::Member(plan) => members.plans()[plan].name.to_string(),
+        },
         cost: found.cost,
     });
     found.collect()

@@ -4,18 +4,20 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 use regex::RegexBuilder;
+use tidegate_core::rules::members::spec::{MemberSpec, MembersSpec};
 use tidegate_core::rules::spec::{
     ConditionSpec, CostSpec, IpSpec, Mode, OverrideSpec, RuleSetSpec, RuleSpec, SourceSpec, TestSpec,
 };
 
-use super::kit::Found;
+use super::kit::{Found, digest_text};
 
 /// The facts about a request, each in its one spelling.
 pub(crate) type Facts = BTreeMap<String, String>;
 
 /// The rules that apply.
-pub(crate) fn applies(spec: &RuleSetSpec, facts: &Facts) -> Vec<Found> {
+pub(crate) fn applies(spec: &RuleSetSpec, members: &MembersSpec, facts: &Facts) -> Vec<Found> {
     let (facts, ipv6_prefix) = identified(&spec.identity, facts);
+    let facts = joined(members, facts);
     let mut order: Vec<(i32, usize)> = spec.rules.iter().enumerate().map(|(number, rule)| (-rule.priority, number)).collect();
     order.sort_unstable();
     let mut found = Vec::new();
@@ -24,7 +26,7 @@ pub(crate) fn applies(spec: &RuleSetSpec, facts: &Facts) -> Vec<Found> {
         let Some(key) = key(rule, &facts, ipv6_prefix).filter(|_| is_match) else { continue };
         found.push(Found {
             rule: rule.name.clone(),
-            plan: plan(rule, &key, &facts, ipv6_prefix),
+            plan: plan(rule, members, &key, &facts, ipv6_prefix),
             key: rule.per.iter().zip(key).map(|(name, value)| format!("{name}={value}")).collect(),
             cost: cost(rule, &facts),
         });
@@ -68,6 +70,20 @@ fn identified(sources: &[SourceSpec], given: &Facts) -> (Facts, u8) {
     }
     facts.extend(client.map(|client| ("client".into(), client)));
     (facts, ipv6_prefix)
+}
+
+fn member<'m>(members: &'m MembersSpec, facts: &Facts) -> Option<&'m MemberSpec> {
+    members.keys.get(&digest_text(facts.get("api_key").or(facts.get("client"))?))
+}
+
+/// The facts with the tenant and the tier that the store of quotas knows.
+fn joined(members: &MembersSpec, mut facts: Facts) -> Facts {
+    let member = member(members, &facts).cloned().unwrap_or_default();
+    facts.extend(member.tenant.map(|tenant| ("tenant".into(), tenant)));
+    let tenant = facts.get("tenant").and_then(|name| members.tenants.get(name));
+    let tier = member.tier.or(tenant.and_then(|tenant| tenant.tier.clone()));
+    facts.extend(tier.map(|tier| ("tier".into(), tier)));
+    facts
 }
 
 fn client_address(ip: &IpSpec, facts: &Facts) -> Option<IpAddr> {
@@ -197,7 +213,10 @@ fn captured(rule: &RuleSpec, name: &str, facts: &Facts) -> Option<String> {
     Some(segments(&path)[place].clone())
 }
 
-fn plan(rule: &RuleSpec, key: &[String], facts: &Facts, ipv6_prefix: u8) -> String {
+fn plan(rule: &RuleSpec, members: &MembersSpec, key: &[String], facts: &Facts, ipv6_prefix: u8) -> String {
+    if member(members, facts).is_some_and(|member| member.quotas.contains_key(&rule.name)) {
+        return "member".into();
+    }
     for given in &rule.overrides {
         let (OverrideSpec::Quotas { key: wanted, .. } | OverrideSpec::Tier { key: wanted, .. }) = given;
         let same = |((name, wanted), value): ((&String, &String), &String)| match name.as_str() {
@@ -212,7 +231,13 @@ fn plan(rule: &RuleSpec, key: &[String], facts: &Facts, ipv6_prefix: u8) -> Stri
             };
         }
     }
-    let tier = facts.get("tier").filter(|tier| rule.tiers.contains_key(*tier));
+    let (tenant, tier) = (facts.get("tenant"), facts.get("tier"));
+    let of_tenant = tenant.and_then(|name| Some((name, members.tenants.get(name)?)));
+    if let Some((name, _)) = of_tenant.filter(|(_, tenant)| tenant.quotas.contains_key(&rule.name)) {
+        return format!("tenant {name}");
+    }
+    let is_stored = |tier: &&String| members.tiers.get(*tier).is_some_and(|tier| tier.quotas.contains_key(&rule.name));
+    let tier = tier.filter(|tier| is_stored(tier) || rule.tiers.contains_key(*tier));
     tier.map_or("default".to_owned(), |tier| format!("tier {tier}"))
 }
 

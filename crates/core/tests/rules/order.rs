@@ -1,6 +1,7 @@
 //! Which rules are looked at, and when no more are.
 
 use serde_json::json;
+use tidegate_core::rules::Standing;
 use tidegate_core::rules::explain::Outcome;
 
 use super::kit::{condition, names, request, set};
@@ -61,7 +62,7 @@ fn an_explanation_says_why_each_rule_applies_or_does_not() {
         json!({"name": "off_too", "mode": "off"}),
     ];
     let set = set(&json!([]), &rules);
-    let outcomes = set.explain(&request(&set, &[("method", "get"), ("client", "a")]));
+    let outcomes = set.explain(&request(&set, &[("method", "get"), ("client", "a")]), Standing::default(), false);
     assert_eq!(outcomes[0], Outcome::Off);
     assert_eq!(outcomes[1], Outcome::NoMatch { attribute: "method".into(), found: Some("GET".into()) });
     assert_eq!(outcomes[2], Outcome::NoMatch { attribute: "header:x-plan".into(), found: None });

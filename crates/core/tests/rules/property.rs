@@ -6,13 +6,14 @@ use proptest::prelude::*;
 use proptest::sample::select;
 use proptest::test_runner::{Config, FileFailurePersistence};
 use serde_json::{Value, json};
-use tidegate_core::rules::{RuleSet, RuleSetSpec};
+use tidegate_core::rules::members::spec::MembersSpec;
+use tidegate_core::rules::{Members, RuleSet, RuleSetSpec, Standing};
 
-use super::kit::{condition, found, ignoring_case, not, request, rule};
+use super::kit::{condition, digest_text, found, found_by, ignoring_case, not, request, rule};
 use super::naive::{self, Facts};
 
 /// Facts as they come, and as they are: the right half is what the contract says about the left one.
-const SPELLINGS: [(&str, &[(&str, &str)]); 10] = [
+const SPELLINGS: [(&str, &[(&str, &str)]); 12] = [
     ("method", &[("GET", "GET"), ("post", "POST")]),
     (
         "path",
@@ -49,12 +50,14 @@ const SPELLINGS: [(&str, &[(&str, &str)]); 10] = [
     ("header:x-key", &[("abc", "abc"), ("ABC", "ABC"), ("5", "5")]),
     ("header:authorization", &[("sub=ada", "sub=ada"), ("sub=", "sub="), ("junk", "junk")]),
     ("tier", &[("pro", "pro"), ("free", "free")]),
+    ("api_key", &[("abc", "abc"), ("k1", "k1"), ("nobody", "nobody")]),
+    ("tenant", &[("acme", "acme"), ("other", "other")]),
     ("account", &[("a1", "a1"), ("192.0.2.1", "192.0.2.1")]),
     ("user", &[("ada", "ada"), ("Ada", "Ada"), ("7", "7"), ("99999", "99999")]),
 ];
 
 fn attributes() -> impl Strategy<Value = &'static str> {
-    select(vec!["method", "path", "host", "ip", "header:x-key", "tier", "user", "client", "query:page", "key"])
+    select(vec!["tenant", "method", "path", "host", "ip", "header:x-key", "tier", "user", "client", "query:page", "key"])
 }
 
 /// Texts that some request has, and some that none has.
@@ -111,6 +114,7 @@ fn a_rule() -> impl Strategy<Value = Value> {
         vec!["id"],
         vec!["user", "ip"],
         vec!["header:x-key", "tier"],
+        vec!["tenant", "api_key"],
     ]);
     let cost = prop_oneof![
         Just(json!({"units": 3})),
@@ -154,6 +158,32 @@ fn document() -> impl Strategy<Value = RuleSetSpec> {
     })
 }
 
+/// What some customers have of their own: of the first rules, and of one that is in no set.
+fn some_members() -> impl Strategy<Value = MembersSpec> {
+    let quotas = || {
+        let rules = ["rule-0", "rule-1", "rule-2", "rule-nobody"].map(|rule| (rule, json!([{"text": "7/minute"}])));
+        prop::sample::subsequence(rules.to_vec(), 0..=3).prop_map(|rules| {
+            rules.into_iter().map(|(rule, quotas)| (rule.to_owned(), quotas)).collect::<serde_json::Map<_, _>>()
+        })
+    };
+    let name = |names: &[&'static str]| option::of(select(names.to_vec()));
+    let (tiers, tenants) = (["pro", "gold"], ["acme", "unknown"]);
+    let group = || (name(&tiers), quotas()).prop_map(|(tier, quotas)| json!({"tier": tier, "quotas": quotas}));
+    let key = (name(&tiers), name(&tenants), quotas())
+        .prop_map(|(tier, tenant, quotas)| json!({"tier": tier, "tenant": tenant, "quotas": quotas}));
+    let keys = ["abc", "k1", "key:abc", "ip:192.0.2.1", "192.0.2.1"].map(digest_text);
+    let tier = || quotas().prop_map(|quotas| json!({"quotas": quotas}));
+    (
+        prop::collection::btree_map(select(keys.to_vec()), key, 0..5),
+        prop::collection::btree_map(select(vec!["acme", "other"]), group(), 0..3),
+        prop::collection::btree_map(select(vec!["pro", "free"]), tier(), 0..3),
+    )
+        .prop_map(|(keys, tenants, tiers)| {
+            let document = json!({"version": 1, "keys": keys, "tenants": tenants, "tiers": tiers});
+            serde_json::from_value(document).expect("members")
+        })
+}
+
 /// Facts as they come, with what they are.
 fn facts() -> impl Strategy<Value = (Vec<(&'static str, &'static str)>, Facts)> {
     let one = |&(name, spellings): &(&'static str, &'static [(&'static str, &'static str)])| {
@@ -177,10 +207,11 @@ proptest! {
     #![proptest_config(cases(4_000))]
 
     #[test]
-    fn any_rules_mean_what_they_say(document in document(), requests in vec(facts(), 1..4)) {
+    fn any_rules_mean_what_they_say(document in document(), spec in some_members(), requests in vec(facts(), 1..4)) {
         let set = RuleSet::new(document.clone()).expect("a rule set");
+        let members = Members::new(&spec, &set).expect("members");
         for (given, spelled) in requests {
-            prop_assert_eq!(found(&set, &given), naive::applies(&document, &spelled), "{:?}", given);
+            prop_assert_eq!(found_by(&set, &members, &given), naive::applies(&document, &spec, &spelled), "{:?}", given);
         }
     }
 
@@ -189,7 +220,7 @@ proptest! {
     fn keys_are_equal_if_their_values_are(document in document(), (one, _) in facts(), (other, _) in facts()) {
         let set = RuleSet::new(document).expect("a rule set");
         let keys = |facts: &[(&'static str, &'static str)]| {
-            let matches = set.matches(&request(&set, facts), None);
+            let matches = set.matches(&request(&set, facts), Standing::default(), None);
             let bytes: Vec<_> = matches.rules.iter().map(|found| matches.keys[found.key].1.clone()).collect();
             found(&set, facts).into_iter().zip(bytes).map(|(found, bytes)| ((found.rule, found.key), bytes)).collect::<Vec<_>>()
         };

@@ -80,7 +80,7 @@ impl Engine {
             Asked::Request(requested) => {
                 let one = |(index, charged): (usize, &crate::decision::Charged)| Unanswered {
                     index: number(index),
-                    planned: &plan.sets()[charged.set].quotas[charged.quota],
+                    planned: &plan.set(charged.set).quotas[charged.quota],
                     key: charged.key,
                     place: charged.place,
                     cost: charged.cost,
@@ -113,7 +113,7 @@ impl Engine {
 
     /// What is decided for a rule when the store cannot.
     pub(super) fn policy(&self, plan: &Plan, rule: usize) -> OnStoreError {
-        self.effective(match plan.rules().and_then(|rules| rules.set.rules()[rule].on_store_error) {
+        self.effective(match plan.rules().and_then(|rules| rules.set.rule(rule).on_store_error) {
             Some(StoreErrorPolicy::Allow) => OnStoreError::Allow,
             Some(StoreErrorPolicy::Deny) => OnStoreError::Deny,
             Some(StoreErrorPolicy::Local) => OnStoreError::Local,

@@ -61,7 +61,8 @@ impl Engine {
     ) -> Result<Begun, UsageError> {
         let resets = self.resets.load(Ordering::SeqCst);
         let plan = self.plan();
-        let requested = self.ask(&plan, facts, cost)?;
+        // What is debited was done already.
+        let requested = if origin == Origin::Debit { self.ask_all(&plan, facts, cost)? } else { self.ask(&plan, facts, cost)? };
         let lends = origin == Origin::Check && request::lends(&plan, &requested);
         let lease = lends.then(|| options.lease.unwrap_or_else(random_id));
         let cost = request::total(&requested, cost);
@@ -69,7 +70,24 @@ impl Engine {
         Ok(self.put(question, options))
     }
 
+    /// Begins to ask what each rule that counts the sender of a request has left for it, whatever else the rule asks of a request: a peek with
+    /// cost 0, for people. Who is blocked is told all the same.
+    ///
+    /// # Errors
+    /// See [`begin`](Self::begin).
+    pub fn begin_usage(self: &Arc<Self>, facts: &impl Facts) -> Result<Begun, UsageError> {
+        let plan = self.plan();
+        let requested = self.counting(&plan, facts)?;
+        Ok(self.put(Question::new(plan, Origin::Peek, Asked::Request(requested), 0), CheckOptions::default()))
+    }
+
     fn put(self: &Arc<Self>, question: Question, options: CheckOptions) -> Begun {
+        if let Asked::Request(requested) = &question.asked
+            && let Some(blocked) = requested.blocked
+        {
+            let verdict = if question.origin == Origin::Check { self.refuse(blocked) } else { blocked.verdict() };
+            return Begun::Decided(self.answer(question, Ok(verdict)));
+        }
         let max_delay = options.max_delay.unwrap_or(Ticks::MAX);
         let op = match question.origin {
             Origin::Check => Op::Check,
@@ -95,7 +113,7 @@ impl Engine {
 /// The shortest budget of the rules that apply; `None` if none says one.
 fn budget(question: &Question) -> Option<Duration> {
     let (Asked::Request(requested), Some(rules)) = (&question.asked, question.plan.rules()) else { return None };
-    let budgets = requested.rules.iter().filter_map(|&rule| rules.set.rules()[rule].budget_ms);
+    let budgets = requested.rules.iter().filter_map(|&rule| rules.set.rule(rule).budget_ms);
     budgets.min().map(|budget_ms| Duration::from_millis(budget_ms.into()))
 }
 

@@ -12,12 +12,12 @@ use tidegate_core::rules::explain::Outcome;
 use tidegate_core::rules::identity::Claims;
 use tidegate_core::rules::rule_set::ROLLOUT_ALL;
 use tidegate_core::rules::spec::Mode;
-use tidegate_core::rules::{Matches, Request, Rule, first_value};
+use tidegate_core::rules::{Matches, PlanOf, Request, Rule, Standing, first_value};
 use tidegate_core::time::Ticks;
 use tidegate_store::digest::{Digest, Digester};
 use tidegate_store::store::{Charge, Part, Place};
 
-use super::{CheckOptions, Engine, UsageError, charge, random_id};
+use super::{Blocked, CheckOptions, Engine, UsageError, charge, random_id};
 use crate::decision::{Asked, Charged, Decision, Origin, Question, Requested};
 use crate::jwt::Jwt;
 use crate::plan::{Plan, Rules};
@@ -68,9 +68,10 @@ impl Engine {
         let requested = self.ask(&plan, facts, cost)?;
         let lease = lends(&plan, &requested).then(|| options.lease.unwrap_or_else(random_id));
         let max_delay = options.max_delay.unwrap_or(Ticks::MAX);
-        let outcome = Self::with_requested(&plan, &requested, lease, max_delay, |charges| match charges {
-            [] => Ok(Verdict::default()),
-            charges => self.store.check(charges),
+        let outcome = Self::with_requested(&plan, &requested, lease, max_delay, |charges| match (requested.blocked, charges) {
+            (Some(blocked), _) => Ok(self.refuse(blocked)),
+            (None, []) => Ok(Verdict::default()),
+            (None, charges) => self.store.check(charges),
         });
         let cost = total(&requested, cost);
         Ok(self.answer(Question { plan, origin: Origin::Check, asked: Asked::Request(requested), cost, resets, lease }, outcome))
@@ -84,9 +85,10 @@ impl Engine {
         let plan = self.plan();
         let requested = self.ask(&plan, facts, cost)?;
         let lease = lends(&plan, &requested).then(random_id);
-        let outcome = Self::with_requested(&plan, &requested, lease, Ticks::MAX, |charges| match charges {
-            [] => Ok(true),
-            charges => self.store.allow(charges),
+        let outcome = Self::with_requested(&plan, &requested, lease, Ticks::MAX, |charges| match (requested.blocked, charges) {
+            (Some(blocked), _) => Ok(self.refuse(blocked).is_allowed()),
+            (None, []) => Ok(true),
+            (None, charges) => self.store.allow(charges),
         });
         Ok(outcome.unwrap_or_else(|error| {
             let cost = total(&requested, cost);
@@ -102,18 +104,21 @@ impl Engine {
     pub fn peek_request(&self, facts: &impl Facts, cost: Option<u64>) -> Result<Decision, UsageError> {
         let plan = self.plan();
         let requested = self.ask(&plan, facts, cost)?;
-        let outcome = Self::with_requested(&plan, &requested, None, Ticks::MAX, |charges| self.store.peek(charges));
+        let outcome = Self::with_requested(&plan, &requested, None, Ticks::MAX, |charges| match requested.blocked {
+            Some(blocked) => Ok(blocked.verdict()),
+            None => self.store.peek(charges),
+        });
         let cost = total(&requested, cost);
         Ok(self.answer(Question::new(plan, Origin::Peek, Asked::Request(requested), cost), outcome))
     }
 
-    /// Takes `cost` without asking, up to each quota's `max_debt`.
+    /// Takes `cost` without asking, up to each quota's `max_debt`. What is debited was done already, so who is blocked pays too.
     ///
     /// # Errors
     /// See [`check_request`](Self::check_request).
     pub fn debit_request(&self, facts: &impl Facts, cost: u64) -> Result<Decision, UsageError> {
         let plan = self.plan();
-        let requested = self.ask(&plan, facts, Some(cost))?;
+        let requested = self.ask_all(&plan, facts, Some(cost))?;
         Ok(self.debit_requested(plan, requested, cost))
     }
 
@@ -131,7 +136,7 @@ impl Engine {
     /// See [`check_request`](Self::check_request).
     pub fn counters_of(&self, facts: &impl Facts) -> Result<CountersOf, UsageError> {
         let plan = self.plan();
-        let requested = self.ask(&plan, facts, None)?;
+        let requested = self.ask_all(&plan, facts, None)?;
         Ok(CountersOf { plan, requested })
     }
 
@@ -151,18 +156,24 @@ impl Engine {
     pub fn explain(&self, facts: &impl Facts) -> Result<(Seen, Vec<Explained>), UsageError> {
         let plan = self.plan();
         let rules = plan.rules().ok_or(UsageError::NoRules)?;
-        let request = self.request(rules, facts);
-        let outcomes = rules.set.explain(&request);
-        let explained = rules.set.rules().iter().zip(outcomes).map(|(rule, outcome)| {
-            let (plan, is_enforced) = match &outcome {
-                Outcome::Applies { found, bytes, .. } => (&rule.plans[found.plan], is_enforced(rule, bytes)),
-                _ => (&rule.plans[0], rule.mode == Mode::Enforce),
+        let (request, standing) = self.request(&plan, rules, facts);
+        let is_blocked = self.blocked(standing).is_some();
+        let block = is_blocked.then(|| (rules.set.rule(rules.set.blocked()), rules.set.explain_block(&request)));
+        let outcomes = rules.set.explain(&request, standing, is_blocked);
+        let explained = block.into_iter().chain(rules.set.rules().iter().zip(outcomes)).map(|(rule, outcome)| {
+            let (found, is_enforced) = match &outcome {
+                Outcome::Applies { found, bytes, .. } => (found.plan, is_enforced(rule, bytes)),
+                _ => (PlanOf::Rule(0), rule.mode == Mode::Enforce),
+            };
+            let (name, quotas): (&str, _) = match (found, plan.members()) {
+                (PlanOf::Member(number), Some(members)) => (&members.plans()[number].name, &members.plans()[number].quotas),
+                (PlanOf::Rule(number) | PlanOf::Member(number), _) => (&rule.plans[number].name, &rule.plans[number].quotas),
             };
             Explained {
                 rule: Arc::clone(&rule.name),
                 is_enforced,
-                plan: plan.name.to_string(),
-                quotas: plan.quotas.iter().map(ToString::to_string).collect(),
+                plan: name.to_owned(),
+                quotas: quotas.iter().map(ToString::to_string).collect(),
                 outcome,
             }
         });
@@ -175,7 +186,7 @@ impl Engine {
         let plan = Arc::clone(&decision.plan);
         let owed = |charged: &Charged| if charged.cost == decision.cost { cost } else { 0 };
         let charged = requested.charged.iter().map(|charged| Charged { cost: owed(charged), ..*charged }).collect();
-        self.debit_requested(plan, Box::new(Requested { rules: requested.rules.clone(), charged }), cost)
+        self.debit_requested(plan, Box::new(Requested { rules: requested.rules.clone(), charged, blocked: None }), cost)
     }
 
     fn debit_requested(&self, plan: Arc<Plan>, requested: Box<Requested>, cost: u64) -> Decision {
@@ -183,13 +194,32 @@ impl Engine {
         self.answer(Question::new(plan, Origin::Debit, Asked::Request(requested), cost), outcome)
     }
 
-    /// What the rules in force ask of a request.
+    /// What the rules in force ask of a request; of one whose sender is blocked, nothing but to go.
     pub(super) fn ask(&self, plan: &Plan, facts: &impl Facts, cost: Option<u64>) -> Result<Box<Requested>, UsageError> {
+        self.ask_unless(plan, facts, cost, |standing| self.blocked(standing))
+    }
+
+    /// The same, whether its sender is blocked or not: for what was admitted before.
+    pub(super) fn ask_all(&self, plan: &Plan, facts: &impl Facts, cost: Option<u64>) -> Result<Box<Requested>, UsageError> {
+        self.ask_unless(plan, facts, cost, |_| None)
+    }
+
+    fn ask_unless(
+        &self,
+        plan: &Plan,
+        facts: &impl Facts,
+        cost: Option<u64>,
+        blocked: impl FnOnce(Standing<'_>) -> Option<Blocked>,
+    ) -> Result<Box<Requested>, UsageError> {
         let rules = plan.rules().ok_or(UsageError::NoRules)?;
         if let Some(cost) = cost.filter(|&cost| cost > UNITS_MAX) {
             return Err(UsageError::CostTooLarge { cost });
         }
-        let matches = rules.set.matches(&self.request(rules, facts), cost);
+        let (request, standing) = self.request(plan, rules, facts);
+        if let (Some((digest, _)), Some(blocked)) = (standing.blocked, blocked(standing)) {
+            return Ok(Box::new(Self::refused(rules, Digest(digest), blocked, cost)));
+        }
+        let matches = rules.set.matches(&request, standing, cost);
         let requested = self.requested(plan, rules, &matches);
         // A status names its charge by a number of 16 bits.
         if requested.charged.len() > usize::from(u16::MAX) {
@@ -198,27 +228,29 @@ impl Engine {
         Ok(Box::new(requested))
     }
 
-    fn request<'a>(&self, rules: &'a Rules, facts: &'a impl Facts) -> Request<'a> {
+    /// A request as the rules see it, and what its sender has of its own.
+    pub(super) fn request<'a>(&self, plan: &'a Plan, rules: &'a Rules, facts: &'a impl Facts) -> (Request<'a>, Standing<'a>) {
         let mut request = rules.set.request();
         facts.state(&mut request);
         let claims = ClaimsNow { jwt: rules.jwt.as_ref(), engine: self };
         rules.set.identity().resolve(&mut request, &claims);
-        request
+        let standing = self.standing(plan, &mut request);
+        (request, standing)
     }
 
-    fn requested(&self, plan: &Plan, rules: &Rules, matches: &Matches) -> Requested {
+    pub(super) fn requested(&self, plan: &Plan, rules: &Rules, matches: &Matches) -> Requested {
         let keys: SmallVec<[Digest; 2]> = matches.keys.iter().map(|(_, bytes)| self.digester.digest(bytes)).collect();
         let mut requested = Requested::default();
         for (number, found) in matches.rules.iter().enumerate() {
             requested.rules.push(found.rule);
             let rule = &rules.set.rules()[found.rule];
-            let set = rules.set_of(found.rule, found.plan);
+            let set = plan.set_of(rules, found.rule, found.plan);
             let shadow = || Part::Shadow(u16::try_from(number).unwrap_or(u16::MAX));
             let part = if is_enforced(rule, &matches.keys[found.key].1) { Part::Enforced } else { shadow() };
             let key = keys[found.key];
             let place = self.place(rule, key, &matches.keys[found.key].1);
             let charged = |quota| Charged { rule: found.rule, set, quota, key, place, cost: found.cost, part };
-            requested.charged.extend((0..plan.sets()[set].quotas.len()).map(charged));
+            requested.charged.extend((0..plan.set(set).quotas.len()).map(charged));
         }
         requested
     }
@@ -255,7 +287,7 @@ pub(super) fn charges<'a>(
     requested.charged.iter().map(move |&Charged { set, quota, key, place, cost, part, .. }| Charge {
         part,
         place,
-        ..charge(&plan.sets()[set].quotas[quota], key, Ask { cost, lease, max_delay })
+        ..charge(&plan.set(set).quotas[quota], key, Ask { cost, lease, max_delay })
     })
 }
 
@@ -272,7 +304,7 @@ fn rollout_place(rule: &Rule, key: &[u8]) -> u64 {
 
 /// Whether a quota that is asked lends slots. Others in force may, which is no reason to make up an id or to promise a lease.
 pub(super) fn lends(plan: &Plan, requested: &Requested) -> bool {
-    let is_lender = |charged: &Charged| plan.sets()[charged.set].quotas[charged.quota].meter.retry_is_hint();
+    let is_lender = |charged: &Charged| plan.set(charged.set).quotas[charged.quota].meter.retry_is_hint();
     plan.lease_ttl_ns().is_some() && requested.charged.iter().any(is_lender)
 }
 

@@ -37,6 +37,11 @@ impl Owner {
     pub(super) fn of_limit(number: usize) -> Self {
         Self { rule: DESCRIPTORS.into(), plan: number.to_string().into() }
     }
+
+    /// The owner of the quota of members who are blocked. A rule of the same name has a plan, and this one none.
+    pub(super) fn of_block(rule: &Arc<str>) -> Self {
+        Self { rule: Arc::clone(rule), plan: Box::default() }
+    }
 }
 
 /// A quota, compiled, with the namespace of its counters.
@@ -96,6 +101,11 @@ impl QuotaSet {
     /// The quota with these counters.
     pub fn find(&self, namespace: Digest) -> Option<&Planned> {
         self.quotas.iter().find(|planned| planned.namespace == namespace)
+    }
+
+    /// When the last of its quotas that is phased out ends.
+    pub(super) fn transition_ends(&self) -> Option<Ticks> {
+        self.quotas.iter().filter_map(|planned| planned.until).max()
     }
 
     /// Forgets the quotas that are phased out.

@@ -17,7 +17,7 @@ pub(crate) const SECOND: u64 = 1_000_000_000;
 pub(crate) const START: Ticks = 1_767_225_600 * SECOND;
 
 pub(crate) struct Ruled {
-    pub(crate) engine: Engine,
+    pub(crate) engine: Arc<Engine>,
     pub(crate) clock: ManualClock,
 }
 
@@ -44,7 +44,7 @@ impl Ruled {
         let store = MemoryStore::new(Clock::Manual(clock.clone()), keys_max);
         let engine = Engine::new(document(rules), Arc::new(store), *b"a secret of keys", on_store_error)
             .expect("rules that can be loaded");
-        Self { engine, clock }
+        Self { engine: Arc::new(engine), clock }
     }
 
     pub(crate) fn advance(&self, nanos: u64) {
@@ -73,6 +73,11 @@ impl Ruled {
     pub(crate) fn left(&self, facts: &str) -> Vec<u64> {
         let decision = self.engine.peek_request(&Text(facts), Some(0)).expect("a call that makes sense");
         decision.verdict().statuses().iter().map(|status| status.remaining.unwrap_or(u64::MAX)).collect()
+    }
+
+    /// What every rule that counts somebody has left for them.
+    pub(crate) fn usage(&self, facts: &str) -> Decision {
+        self.engine.begin_usage(&Text(facts)).expect("a call that makes sense").wait()
     }
 
     pub(crate) fn load(&self, rules: &[Value], transition: Transition) {

@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use arc_swap::{ArcSwap, Guard};
 use parking_lot::Mutex;
 use tidegate_core::descriptors::answer::Status;
+use tidegate_core::rules::Members;
 use tidegate_engine::decision::Decision;
 use tidegate_engine::engine::{DescriptorsDecision, DescriptorsRequest, Engine};
 use tidegate_engine::plan::Plan;
@@ -144,6 +145,9 @@ impl Table {
         let mut rules = Vec::new();
         if let Some(in_force) = plan.rules() {
             rules = in_force.set.rules().iter().map(|rule| counter(&rule.name)).collect();
+            if plan.members().is_some_and(Members::has_blocks) {
+                rules.push(counter(&in_force.set.rule(in_force.set.blocked()).name));
+            }
             for (_, limit) in in_force.domains.limits() {
                 counter(&limit.path);
             }
@@ -159,7 +163,7 @@ impl Table {
         if self.generation == decision.generation() {
             return self.rules.get(number);
         }
-        self.by_name.get(&decision.plan().rules()?.set.rules()[number].name)
+        self.by_name.get(&decision.plan().rules()?.set.rule(number).name)
     }
 }
 

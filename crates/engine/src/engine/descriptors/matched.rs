@@ -145,7 +145,7 @@ pub(super) fn find<'p>(
                 continue;
             }
             (None, Some(found)) => {
-                let quotas = &plan.sets()[rules.set_of_limit(found.limit())].quotas;
+                let quotas = &plan.set(rules.set_of_limit(found.limit())).quotas;
                 (Source::Tree(found.limit(), quotas), found.counter(ask.entries))
             }
         };
