@@ -17,6 +17,8 @@ from tidegate.dashboard.page import Editor, Fields, Viewer, Visit, go, router
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from tidegate.control.groups import Group
+
 routes = router()
 _ROWS: Final = 500
 _NAME_MAX: Final = 128
@@ -71,7 +73,7 @@ def delete_tenant(visit: Editor, fields: Fields) -> Response:
     return _delete(visit, Tenant, fields)
 
 
-def _save(visit: Visit, kind: type[Tier | Tenant], fields: Mapping[str, str], more: Mapping[str, Any]) -> Response:
+def _save(visit: Visit, kind: type[Group], fields: Mapping[str, str], more: Mapping[str, Any]) -> Response:
     name = fields.get("name", "").strip()
     if not name or len(name) > _NAME_MAX or not name.isprintable():
         raise Refused("wrong", f"a name has 1 to {_NAME_MAX} characters that can be printed")
@@ -81,7 +83,7 @@ def _save(visit: Visit, kind: type[Tier | Tenant], fields: Mapping[str, str], mo
     return go("/tiers", done="saved")
 
 
-def _delete(visit: Visit, kind: type[Tier | Tenant], fields: Mapping[str, str]) -> Response:
+def _delete(visit: Visit, kind: type[Group], fields: Mapping[str, str]) -> Response:
     with rules.changing(visit.control.database) as session:
         if not groups.remove(session, visit.caller, kind, fields.get("name", ""), reason=fields.get("reason", "")):
             raise Refused("unknown", "there is none of that name")
