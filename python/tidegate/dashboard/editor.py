@@ -15,7 +15,7 @@ from tidegate.control import bodies, compose, rules
 from tidegate.control.rules import Edit
 from tidegate.dashboard import in_force, replay, saving, shown
 from tidegate.dashboard.page import Editor, Fields, Viewer, Visit, router
-from tidegate.errors import TidegateError
+from tidegate.errors import RuleError, TidegateError, UsageError
 from tidegate.rules import words
 from tidegate.rules.compile import compile_rule
 from tidegate.rules.explain import explain
@@ -114,9 +114,13 @@ def replay_hour(visit: Viewer, fields: Fields) -> HTMLResponse:
     reading, rule_set = _read(visit, fields)
     if not reading.is_good:
         return _page(visit, fields, replay_error="The rule has errors. Mend them first.")
-    with visit.control.database.reading() as session:
-        result = replay.run(session, visit.now, rule_set, fields.get("id", ""))
-    return _page(visit, fields, replay=result, replay_chart=replay.chart(result, visit.now))
+    try:
+        with visit.control.database.reading() as session:
+            current = in_force.composed(visit.control, session).rule_set
+            told = replay.compare(session, visit.now, current, rule_set, fields.get("id", "").strip())
+    except (RuleError, UsageError) as error:
+        return _page(visit, fields, replay_error=f"The traffic cannot be decided again: {error}")
+    return _page(visit, fields, replay=told)
 
 
 @routes.post("/editor/save")
@@ -183,7 +187,6 @@ def _page(
         "explanation_error": None,
         "replay": None,
         "replay_error": None,
-        "replay_chart": "",
     }
     return visit.page("editor.html", f"Edit {name}" if known else "New rule", "/rules", status=status, **(context | told))
 

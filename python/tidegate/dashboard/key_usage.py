@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
+from tidegate.control import usage
 from tidegate.control.keys import BadKey, Keys
 from tidegate.control.refused import Refused
 
@@ -20,11 +21,13 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from datetime import datetime
 
+    from tidegate.control.usage import Used
     from tidegate.dashboard.page import Visit
 
 KEPT: Final = timedelta(minutes=15)
 KEPT_MAX: Final = 1_000
 _UNKNOWN: Final = "Search for the key under Keys to see what is left of its quotas: only its digest is kept, and counters go by the key."
+_ALONE: Final = "This control plane runs without a data plane beside it, so it has no counters. Open the dashboard of an instance."
 
 
 class Typed:
@@ -56,30 +59,14 @@ class Typed:
 
 
 @dataclass(frozen=True, slots=True)
-class Limit:
-    """
-    One quota of a rule that counts a key.
-    """
-
-    rule: str
-    quota: str
-    plan: str
-    used: int | None
-    limit: int | None
-    remaining: int | None
-    reset: str
-    binds: bool
-
-
-@dataclass(frozen=True, slots=True)
 class KeyUsage:
     """
     All of them; `missing` says why there are none.
     """
 
-    limits: Sequence[Limit] = ()
+    limits: Sequence[Used] = ()
     missing: str = ""
-    binding: str = ""
+    binding: Used | None = None
 
 
 def _typed(visit: Visit) -> Typed:
@@ -117,4 +104,17 @@ def read(visit: Visit, digest: str) -> KeyUsage:
     key = remembered(visit, digest)
     if key is None:
         return KeyUsage(missing=_UNKNOWN)
-    return KeyUsage(missing="No rule counts this key.")
+    if visit.control.service is None:
+        return KeyUsage(missing=_ALONE)
+    used, why = usage.now(visit.control.service.limiter, key)
+    if why is not None:
+        return KeyUsage(missing=f"The store cannot be asked now ({why}), so nobody knows.")
+    return KeyUsage(used, "No rule counts this key.", binding(used))
+
+
+def binding(used: Sequence[Used]) -> Used | None:
+    """
+    The quota that comes first to its end: of those that are enforced, the one with the smallest share left.
+    """
+    counted = [one for one in used if one.mode == "enforce" and one.limit is not None and one.remaining is not None]
+    return min(counted, key=lambda one: (one.remaining or 0) / one.limit if one.limit else 0.0, default=None)

@@ -1,23 +1,19 @@
 """
-What the last hour would have looked like: recorded traffic, decided again by other rules, on counters and on a clock of its own.
+What the last hour would have looked like: recorded traffic, decided again by the rules in force and by those with a draft among them.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
-from sqlalchemy import select
-
-from tidegate.control.models import Recording
-from tidegate.dashboard import traffic
-from tidegate.dashboard.traffic import Count
-from tidegate.errors import TidegateError
-from tidegate.rule_limiter import RuleLimiter
-from tidegate.testing import ManualClock
+from tidegate.control import recorded
+from tidegate.dashboard import charts, words
+from tidegate.rules.replay import Outcome, replay
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from datetime import datetime
 
     from markupsafe import Markup
@@ -25,86 +21,66 @@ if TYPE_CHECKING:
 
     from tidegate.rules import RuleSet
 
-RECORDINGS_MAX: Final = 200_000
-"""So many are decided within a second or two; beyond, somebody would wait for a page."""
+HOUR: Final = timedelta(hours=1)
 
 
-@dataclass(slots=True)
-class Replay:
+@dataclass(frozen=True, slots=True)
+class Comparison:
     """
-    What came of it.
-
-    Of some keys every request is recorded and of others none, so each is decided once and counts `weight` times. A rule that counts all
-    clients together therefore denies less here than it would.
+    The same traffic, decided twice.
 
     Args:
-        recorded: Recordings that were read.
+        recorded: Requests that were recorded.
         requests: Requests that they stand for.
-        denied_before: Those that were denied then.
-        denied_after: Those that would be denied.
-        denied_by_rule: Those that the rule in question would deny, or would if it were enforced.
-        met: Requests that the rule applies to.
-        minutes: The hour as it would have been.
+        now: By the rules in force.
+        then: With the draft.
+        rule: What the draft says to the requests that it applies to.
+        notes: What has to be known to read the numbers.
     """
 
-    recorded: int = 0
-    requests: int = 0
-    denied_before: int = 0
-    denied_after: int = 0
-    denied_by_rule: int = 0
-    met: int = 0
-    minutes: list[Count] = field(default_factory=lambda: [Count()] * traffic.MINUTES)
+    recorded: int
+    requests: int
+    now: Outcome
+    then: Outcome
+    rule: Outcome
+    notes: Sequence[str]
+
+    @property
+    def met(self) -> int:
+        """Requests that the draft applies to."""
+        return self.rule.allowed + self.rule.denied + self.rule.shadow_denied
+
+    def chart(self) -> Markup:
+        """
+        Both, as bars.
+        """
+        rows = [
+            charts.Bar(
+                name,
+                [("allowed", outcome.allowed), ("denied", outcome.denied)],
+                f"{words.count(outcome.denied)} denied",
+                note=words.share(outcome.denied, self.requests),
+            )
+            for name, outcome in (("as the rules are", self.now), ("with this one", self.then))
+        ]
+        return charts.bars(rows, "the last hour, decided twice")
 
 
-def run(session: Session, now: datetime, rule_set: RuleSet, rule: str) -> Replay:
+def compare(session: Session, now: datetime, in_force: RuleSet, draft: RuleSet, name: str) -> Comparison:
     """
-    Decides the recordings of the last hour again.
+    Decides the last hour again.
 
     Args:
-        session: Where they are.
+        session: Where it was recorded.
         now: The end of the hour.
-        rule_set: The rules.
-        rule: The rule in question.
+        in_force: The rules in force.
+        draft: Those with the draft among them.
+        name: The draft's name.
 
     Returns:
         What came of it.
     """
-    start = traffic.begin(now)
-    found = session.scalars(
-        select(Recording).where(Recording.at >= start, Recording.at <= now).order_by(Recording.at, Recording.id).limit(RECORDINGS_MAX)
-    )
-    result = Replay()
-    clock = ManualClock()
-    began_ns = clock.time_ns()
-    # Counters in memory, whatever the rules say about stores.
-    with RuleLimiter(rule_set, clock=clock) as limiter:
-        for recording in found:
-            passed_ns = (recording.at - start) // timedelta(microseconds=1) * 1000
-            clock.advance_ns(max(0, passed_ns - (clock.time_ns() - began_ns)))
-            _decide(limiter, recording, rule, result, (recording.at - start) // timedelta(minutes=1))
-    return result
-
-
-def _decide(limiter: RuleLimiter, recording: Recording, rule: str, result: Replay, minute: int) -> None:
-    try:
-        decision = limiter.check(recording.attributes, recording.cost)
-    except TidegateError:
-        # What was recorded by other rules may lack what these ask for; nothing can be said about it.
-        return
-    weight = max(1, recording.weight)
-    denies = rule in decision.shadowed or (decision.quota is not None and not decision.allowed and decision.quota.rule == rule)
-    result.recorded += 1
-    result.requests += weight
-    result.denied_before += 0 if recording.allowed else weight
-    result.denied_after += 0 if decision.allowed else weight
-    result.denied_by_rule += weight if denies else 0
-    result.met += weight if rule in decision.rules else 0
-    before = result.minutes[minute]
-    result.minutes[minute] = Count(before.allowed + weight * decision.allowed, before.denied + weight * (not decision.allowed))
-
-
-def chart(result: Replay, now: datetime) -> Markup:
-    """
-    The hour as it would have been.
-    """
-    return traffic.chart(result.minutes, now, "Requests per minute as they would have been decided, last hour")
+    requests = recorded.read(session, now - HOUR, now)
+    before, after = replay(in_force, requests), replay(draft, requests)
+    rule = after.rules.get(name, Outcome())
+    return Comparison(after.requests, after.stands_for, before.total, after.total, rule, recorded.notes(requests, draft))
