@@ -117,6 +117,8 @@ def test_a_rule_is_written_approved_and_enforced(chromium: Browser, page: Page, 
     assert "line 3" in problem.inner_text()
     assert "minute" in problem.inner_text()
     assert page.locator(".gutter .error").inner_text() == "3"
+    page.get_by_role("button", name="Go to line 3").click()
+    assert page.evaluate("document.activeElement.value.slice(0, document.activeElement.selectionStart).split('\\n').length") == 3
 
     page.get_by_role("button", name="Propose").click()
     assert page.url.endswith("/editor/save"), "a rule with a mistake was taken"

@@ -59,27 +59,31 @@ async function keepCurrent() {
 
 // Forms that answer in place: the button or form says which part of the answer it wants.
 
+const asked = {};
+
 async function answerInPlace(form, submitter, target) {
+  const number = (asked[target] = (asked[target] ?? 0) + 1);
   const body = new URLSearchParams(new FormData(form, submitter));
-  const address = submitter?.getAttribute("formaction") ?? form.getAttribute("action");
   const part = document.getElementById(target);
-  part?.setAttribute("aria-busy", "true");
+  part.setAttribute("aria-busy", "true");
+  let fresh = null;
   try {
-    const answer = await fetch(address, { method: "POST", body, headers: PARTS, credentials: "same-origin" });
-    const fresh = partsOf(await answer.text()).getElementById(target);
-    if (!fresh) return form.submit();
-    document.getElementById(target).replaceWith(document.adoptNode(fresh));
-    markLines();
+    const answer = await fetch(submitter.getAttribute("formaction"), { method: "POST", body, headers: PARTS, credentials: "same-origin" });
+    fresh = partsOf(await answer.text()).getElementById(target);
   } catch {
-    document.getElementById(target)?.replaceChildren("The server did not answer. Check that it runs, then try again.");
-  } finally {
-    document.getElementById(target)?.removeAttribute("aria-busy");
+    // As for an answer without the part: below.
   }
+  // Who types fast has asked again meanwhile, and only the last answer is about what stands there.
+  if (number !== asked[target]) return;
+  part.removeAttribute("aria-busy");
+  if (fresh) part.replaceWith(document.adoptNode(fresh));
+  else part.replaceChildren("The server did not answer. Copy what you wrote, and load the page again.");
+  markLines();
 }
 
 document.addEventListener("submit", (event) => {
-  const asked = event.submitter?.dataset.confirm;
-  if (asked && !confirm(asked)) return event.preventDefault();
+  const question = event.submitter?.dataset.confirm;
+  if (question && !confirm(question)) return event.preventDefault();
   const target = event.submitter?.dataset.into;
   if (!target) return;
   event.preventDefault();
