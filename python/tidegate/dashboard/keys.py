@@ -30,7 +30,7 @@ def keys(visit: Viewer) -> HTMLResponse:
     with visit.control.database.reading() as session:
         is_blocked = Block.until.is_(None) | (Block.until > visit.now)
         blocks = list(session.scalars(select(Block).where(is_blocked).order_by(Block.at.desc()).limit(_ROWS)))
-        rows = traffic.denied_keys(session, visit.now)
+        rows = visit.recently("denied", lambda: traffic.denied_keys(session, visit.now))
         names = key_rows.names(session, [digest for digest, _, _ in rows])
         overrides = list(
             session.scalars(select(QuotaOverride).order_by(QuotaOverride.updated_at.desc(), QuotaOverride.id.desc()).limit(_ROWS))

@@ -33,7 +33,8 @@ def overview(visit: Viewer) -> HTMLResponse:
     """
     with visit.control.database.reading() as session:
         found = fleet.read(session, visit.now)
-        rules, tiers = traffic.by_rule(session, visit.now), traffic.by_tier(session, visit.now)
+        rules = visit.recently("rules", lambda: traffic.by_rule(session, visit.now))
+        tiers = visit.recently("tiers", lambda: traffic.by_tier(session, visit.now))
     top, denials = found.top(), _denials(rules)
     return visit.page(
         "overview.html",

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import cache
 from http import HTTPStatus
 from importlib.resources import files
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar
 from urllib.parse import quote, urlencode
 
 from fastapi import APIRouter, Depends, Request
@@ -30,10 +30,13 @@ from tidegate.control.models import ChangeRequest
 from tidegate.control.refused import Refused
 from tidegate.control.roles import Role
 from tidegate.dashboard import shown, words
+from tidegate.dashboard.recent import Recent
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Mapping
     from datetime import datetime
+
+_Value = TypeVar("_Value")
 
 THEMES: Final = frozenset({"", "light", "dark"})
 THEME_COOKIE: Final = "tidegate_theme"
@@ -143,6 +146,16 @@ class Visit:
         Whether they may do what this role may.
         """
         return self.caller.role.may(role)
+
+    def recently(self, name: str, read: Callable[[], _Value]) -> _Value:
+        """
+        What somebody, perhaps another one, read a moment ago; read now if nobody did.
+        """
+        state = self.request.app.state
+        if not hasattr(state, "recent"):
+            state.recent = Recent()
+        recent: Recent = state.recent
+        return recent.get(name, self.now, read)
 
     def page(self, template: str, title: str, here: str, *, status: int = 200, **context: object) -> HTMLResponse:
         """

@@ -56,5 +56,5 @@ def _rows(visit: Visit) -> tuple[list[Row], str | None]:
         composition = in_force.composed(visit.control, session)
         stored = stored_rules.listed(session)
         changes = change_requests.listed(session, states=change_requests.OPEN)
-        minutes = traffic.minutes_by_rule(session, visit.now)
+        minutes = visit.recently("minutes", lambda: traffic.minutes_by_rule(session, visit.now))
     return rule_rows.rows(composition.rule_set.rules, stored, changes, minutes), composition.problem
