@@ -105,7 +105,8 @@ State of `gcra` has one size. `sliding_window` remembers up to 16 checks of a cl
 """,
     "Integrations, FastAPI in memory": """
 A trivial application, called as a server calls it, without a network: one after the other, and on Redis also by {integration_tasks} tasks at once. *Added* is the median over {integration_rounds} rounds of the difference to the application without a limiter in the same round, so the framework's own part of a limit is in it.
-Each limiter is used as its documentation shows it, in its fastest configuration. Only Tidegate and `slowapi` with headers tell clients what is left; `throttled-py` has nothing for FastAPI and is called by a dependency of three lines.
+Each limiter is used as its documentation shows it, in its fastest configuration. Only Tidegate, and `slowapi` and `flask-limiter` *with headers*, tell clients what is left; `fastapi-limiter` and `throttled-py` tell them nothing, and `throttled-py` has nothing for FastAPI or Flask and is called by two or three lines of our own. The bar is a share of *the best of them with headers on every response*, which can be read in two ways; both are judged: against the best of those that tell, and against the best of all.
+What FastAPI itself needs for a dependency is in the rows of routes, `fastapi-limiter` and `throttled-py`; and on Redis the round trip of one request at a time is in every row.
 """,
     "Integrations, FastAPI over HTTP, in memory": """
 The same under uvicorn on core 0, loaded by wrk with {integration_connections} connections from core 1, where the store is too. Microseconds are processor time of the server per request.

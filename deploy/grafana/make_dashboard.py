@@ -112,6 +112,30 @@ ROWS: dict[str, tuple[Panel, ...]] = {
             width=12,
         ),
     ),
+    "Servers behind the proxy": (
+        Panel(
+            "Requests by outcome",
+            "The class of the status, or why there was none.",
+            ((f"sum by (upstream, outcome) ({rate('ratelimit_upstream_requests_total')})", "{{upstream}} {{outcome}}"),),
+        ),
+        Panel(
+            "First byte, p99",
+            "From the choice of a server to the head of its response.",
+            (
+                (
+                    f"histogram_quantile(0.99, sum by (upstream, le) ({rate('ratelimit_upstream_duration_seconds_bucket')}))",
+                    "{{upstream}}",
+                ),
+            ),
+            "s",
+        ),
+        Panel(
+            "Servers that get no requests",
+            "Ejected because requests failed, or down because checks did.",
+            ((f'sum by (upstream, state) (ratelimit_upstream_servers{{{HERE}, state!="up"}})', "{{upstream}} {{state}}"),),
+            "none",
+        ),
+    ),
     "Latency": (
         Panel(
             "Checks, p50 and p99",

@@ -539,6 +539,21 @@ class Server:
         """Ends at once what still runs. Nothing happens if nothing does."""
     def note_reload(self, problem: str | None) -> None:
         """Notes how an attempt to load other rules went: what is wrong with them, or `None` if they are in force."""
+    def take_events(self, limit: int) -> bytes:
+        """
+        Takes at most so many of the decisions that wait to be told. None wait if events are off.
+
+        Returns:
+            A line of JSON for each, as `tidegate.control.events` reads it.
+        """
+    def snapshot(self) -> str:
+        """What was counted since the start, as one JSON document that `tidegate.control.snapshot` reads."""
+    def reload_upstreams(self, settings: str) -> str | None:
+        """
+        Puts other upstreams and routes in force, from a document of settings; answers what is wrong with them. Those in force stay then.
+        """
+    def refuse_upstreams(self, problem: str) -> None:
+        """Notes that settings on disk could not even be read."""
     def reload_certificates(self) -> str | None:
         """Reads the certificates again; answers what is wrong with them. Those in force stay then."""
 

@@ -163,6 +163,15 @@ class Clients:
         self.nobody = self.with_token(None)
         self.viewer, self.editor, self.approver, self.admin = (self.with_token(token_of(control, role, f"the {role}")) for role in Role)
 
+    @classmethod
+    @contextmanager
+    def of_control(cls, control: Control) -> Iterator[Clients]:
+        """
+        Clients of a control plane that a test has started.
+        """
+        with ExitStack() as stack:
+            yield cls(control, stack)
+
     def with_token(self, token: str | None) -> httpx.Client:
         """
         A client that shows a token.

@@ -84,20 +84,29 @@ class Running:
         rules: The text of the rules.
         settings: Settings by their keys.
         config: The text of a file of settings.
+        environment: Variables beside those of this process.
     """
 
     def __init__(
-        self, upstreams: Sequence[str], rules: str = NO_RULES, settings: Mapping[str, Any] | None = None, *, config: str | None = None
+        self,
+        upstreams: Sequence[str],
+        rules: str = NO_RULES,
+        settings: Mapping[str, Any] | None = None,
+        *,
+        config: str | None = None,
+        environment: Mapping[str, str] | None = None,
     ) -> None:
         folder = new_folder("proxy")
+        self.config_file = folder / "tidegate.yaml"
+        self.environment = environment
         self.log_file = folder / "log"
         (folder / "rules.yaml").write_text(rules, encoding="utf-8")
         chosen = {"rules": folder / "rules.yaml", **SETTINGS, **(settings or {})}
         self.words = [word for key, value in chosen.items() for word in (f"--{key.replace('.', '-').replace('_', '-')}", str(value))]
         self.words += [word for url in upstreams for word in ("--upstream", url)]
         if config is not None:
-            (folder / "tidegate.yaml").write_text(config, encoding="utf-8")
-            self.words += ["--config", str(folder / "tidegate.yaml")]
+            self.configure(config)
+            self.words += ["--config", str(self.config_file)]
         self.addresses: dict[str, str] = {}
         self._process: Process | None = None
 
@@ -129,6 +138,27 @@ class Running:
         """
         return ask(self.address, method, path, body, headers)
 
+    def configure(self, text: str) -> None:
+        """
+        Writes another file of settings, as a whole.
+        """
+        new = self.config_file.with_suffix(".new")
+        new.write_text(text, encoding="utf-8")
+        new.replace(self.config_file)
+
+    def metric(self, name: str) -> float:
+        """
+        A sample of the page of metrics, by its name and labels.
+        """
+        page = ask(self.addresses["http"], "GET", "/metrics").body.decode()
+        return sum(float(line.rpartition(" ")[2]) for line in page.splitlines() if line.startswith(name))
+
+    def reasons(self) -> list[str]:
+        """
+        Why it is not ready, or not as it should be.
+        """
+        return [reason["code"] for reason in ask(self.addresses["http"], "GET", "/readyz").json["reasons"]]
+
     def send(self, number: signal.Signals) -> None:
         """
         Sends a signal.
@@ -145,7 +175,7 @@ class Running:
         return code
 
     def __enter__(self) -> Self:
-        self._process = Process([sys.executable, "-m", "tidegate", "proxy", *self.words], log=self.log_file)
+        self._process = Process([sys.executable, "-m", "tidegate", "proxy", *self.words], log=self.log_file, env=self.environment)
         until(lambda: not self.process.is_running or "\nstop: " in self.log, _START_S, lambda: self.log)
         if not self.process.is_running:
             raise StartFailed(self.log)

@@ -40,7 +40,8 @@ def test_one_list_of_servers_is_one_group_for_everything(folder: Path) -> None:
     by_flag = document_of(folder, upstreams=", ".join(servers))
 
     assert by_file == by_variable == by_flag
-    assert [("default", servers)] == [(group["name"], group["servers"]) for group in by_file["upstreams"]]
+    told = [{"url": server, "weight": 1} for server in servers]
+    assert [("default", told)] == [(group["name"], group["servers"]) for group in by_file["upstreams"]]
     assert [{"hosts": [], "path": "/", "upstream": "default", "rewrite": None}] == by_file["routes"]
     assert {"tcp": {"host": "127.0.0.1", "port": 8000}} == by_file["listener"]["listen"]
 
@@ -61,10 +62,29 @@ routes:
     app, search = found["upstreams"]
     assert ("app", 7.0, "rewrite", "http1") == (app["name"], app["idle_timeout"], app["host"], app["protocol"])
     assert ("search", 0.5, "rewrite", "http2") == (search["name"], search["idle_timeout"], search["host"], search["protocol"])
-    assert (["https://b:2"], str(folder / "ca.pem"), None) == (search["servers"], search["tls_ca"], app["tls_ca"])
+    assert ([{"url": "https://b:2", "weight": 1}], str(folder / "ca.pem"), None) == (search["servers"], search["tls_ca"], app["tls_ca"])
     first, second = found["routes"]
     assert {"hosts": ["shop.example.com", "*.example.com"], "path": "/search", "rewrite": "/", "upstream": "search"} == first
     assert ([], "/") == (second["hosts"], second["path"])
+
+
+def test_weights_and_health_are_told(folder: Path) -> None:
+    """A weight stands behind its server, also in a flag; checks and ejection are sections for Rust."""
+    text = """
+upstream: {check_path: /healthz, eject_on: 5xx}
+upstreams:
+  app: {servers: [http://a:1 weight 3, http://b:1], check_status: "200, 300-399", eject_after: 2, balance: least_requests}
+  plain: http://c
+routes: [{upstream: app}]
+"""
+    app, plain = document_of(folder, text)["upstreams"]
+    (by_flag,) = document_of(folder, upstreams="http://a:1 weight 3, http://b:1")["upstreams"]
+
+    assert [{"url": "http://a:1", "weight": 3}, {"url": "http://b:1", "weight": 1}] == app["servers"] == by_flag["servers"]
+    assert ("/healthz", ((200, 200), (300, 399))) == (app["check"]["path"], app["check"]["status"])
+    assert {"after": 2, "time": 5.0, "time_max": 300.0, "counts_5xx": True} == app["ejection"]
+    assert ("least_requests", "round_robin", 5) == (app["balance"], plain["balance"], plain["ejection"]["after"])
+    assert None is by_flag["check"]
 
 
 @pytest.mark.parametrize(
@@ -75,6 +95,15 @@ routes:
         pytest.param("upstreams: [ftp://a]\n", "bad-upstream", 2, id="scheme"),
         pytest.param("upstreams: [http://a:99999]\n", "bad-upstream", 2, id="port"),
         pytest.param("upstreams: ['http://u:p@a']\n", "bad-upstream", 2, id="user"),
+        pytest.param("upstreams: [http://a weight 0]\n", "bad-upstream", 2, id="weight"),
+        pytest.param("upstreams: [http://a, HTTP://a]\n", "bad-upstream", 2, id="upper-case"),
+        pytest.param("upstreams: [http://a, http://b, https://A]\n", "given-twice", 2, id="twice"),
+        pytest.param("upstreams: http://a\nupstream: {check_path: healthz}\n", "bad-path", 3, id="check-path"),
+        pytest.param("upstreams: http://a\nupstream: {check_status: 200-100}\n", "bad-status", 3, id="check-status"),
+        pytest.param("upstreams: http://a\nupstream: {balance: random}\n", "unknown-choice", 3, id="balance"),
+        pytest.param("upstreams: http://a\nupstream: {panic_below: 2}\n", "out-of-range", 3, id="panic"),
+        pytest.param("upstreams: http://a\nupstream: {eject_time: 10m}\n", "out-of-range", 3, id="ejection"),
+        pytest.param("upstreams: http://a\nupstream: {tls_cert: a.pem}\n", "missing-key", 3, id="certificate-without-key"),
         pytest.param("upstreams: {1a: [http://a]}\n", "bad-name", 2, id="name"),
         pytest.param("upstreams: {a: {protocol: http1}}\n", "missing-key", 2, id="no-servers"),
         pytest.param("upstreams: {a: {servers: http://a, retrys: 1}}\n", "unknown-key", 2, id="unknown-option"),

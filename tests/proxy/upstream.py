@@ -24,7 +24,7 @@ else:
     from servers.waiting import until
 
 _PROGRAM = Path(__file__).parent / "upstream_app.py"
-_PORT = re.compile(r"running on https?://127\.0\.0\.1:(\d+)")
+_PORT = re.compile(r"running on https?://127\.0\.0\.\d:(\d+)")
 _START_S = 30.0
 
 
@@ -34,12 +34,15 @@ class Upstream:
 
     Args:
         secured_by: A certificate and its key, for TLS.
+        host: The address that it listens on.
+        port: The port; 0 is a free one.
     """
 
-    def __init__(self, *secured_by: Path) -> None:
+    def __init__(self, *secured_by: Path, host: str = "127.0.0.1", port: int = 0) -> None:
         self.secured_by = [str(path) for path in secured_by]
         self.log_file: Path = new_folder("upstream") / "log"
-        self.port = 0
+        self.host = host
+        self.port = port
         self._process: Process | None = None
 
     @property
@@ -47,14 +50,14 @@ class Upstream:
         """
         Its address, as settings have it.
         """
-        return f"{'https' if self.secured_by else 'http'}://127.0.0.1:{self.port}"
+        return f"{'https' if self.secured_by else 'http'}://{self.host}:{self.port}"
 
     @property
     def count(self) -> int:
         """
         How many requests came.
         """
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=10)
+        connection = http.client.HTTPConnection(self.host, self.port, timeout=10)
         try:
             connection.request("GET", "/count")
             return int(connection.getresponse().read())
@@ -69,12 +72,23 @@ class Upstream:
         assert self._process is not None, "it was not started"
         return self._process
 
+    def be(self, word: str) -> None:
+        """
+        Lets it be `ill`, so that it answers 503, or `well` again.
+        """
+        connection = http.client.HTTPConnection(self.host, self.port, timeout=10)
+        try:
+            connection.request("POST", f"/{word}")
+            connection.getresponse().read()
+        finally:
+            connection.close()
+
     def start(self) -> Self:
         """
         Starts it; after an end, on the same port.
         """
         said = self.log_file.stat().st_size if self.log_file.exists() else 0
-        self._process = Process([sys.executable, str(_PROGRAM), str(self.port), *self.secured_by], log=self.log_file)
+        self._process = Process([sys.executable, str(_PROGRAM), self.host, str(self.port), *self.secured_by], log=self.log_file)
 
         def port() -> int:
             text = self.log_file.read_text(encoding="utf-8")[said:] if self.log_file.exists() else ""

@@ -1,7 +1,9 @@
 """
 The program of a server behind a proxy: it tells back what it was asked, streams, and speaks WebSocket.
 
-    python upstream_app.py PORT [CERT KEY]
+    python upstream_app.py HOST PORT [CERT KEY]
+
+It is well at first; `POST /ill` and `POST /well` change what `/healthz` and every other request are answered.
 """
 
 from __future__ import annotations
@@ -25,6 +27,7 @@ CHUNK = b"x" * 65_536
 """What a stream is made of."""
 
 _asked = 0
+_is_well = True
 
 
 async def application(scope: dict[str, Any], receive: Receive, send: Send) -> None:
@@ -39,10 +42,13 @@ async def application(scope: dict[str, Any], receive: Receive, send: Send) -> No
         await _echo(receive, send)
         return
     path: str = scope["path"]
-    if path == "/count":
-        await _answer(send, str(_asked).encode())
+    if (told := _told_of_itself(path)) is not None:
+        await _answer(send, *told)
         return
     _asked += 1
+    if not _is_well:
+        await _answer(send, b"", 503)
+        return
     if path.startswith("/stream/"):
         await send({"type": "http.response.start", "status": 200, "headers": []})
         for _ in range(int(path.removeprefix("/stream/"))):
@@ -53,6 +59,18 @@ async def application(scope: dict[str, Any], receive: Receive, send: Send) -> No
         while (await receive())["type"] != "http.disconnect":
             pass
         return
+    await _tell_back(scope, receive, send)
+
+
+def _told_of_itself(path: str) -> tuple[bytes, int] | None:
+    global _is_well  # noqa: PLW0603  # as above
+    if path in {"/ill", "/well"}:
+        _is_well = path == "/well"
+    answers = {"/count": (str(_asked).encode(), 200), "/healthz": (b"", 200 if _is_well else 503), "/ill": (b"", 200), "/well": (b"", 200)}
+    return answers.get(path)
+
+
+async def _tell_back(scope: dict[str, Any], receive: Receive, send: Send) -> None:
     digest, size = hashlib.sha256(), 0
     while True:
         message = await receive()
@@ -61,13 +79,20 @@ async def application(scope: dict[str, Any], receive: Receive, send: Send) -> No
         if not message.get("more_body", False):
             break
     headers = [[name.decode("latin-1"), value.decode("latin-1")] for name, value in scope["headers"]]
-    told = {"method": scope["method"], "path": path, "headers": headers, "size": size, "digest": digest.hexdigest(), "process": os.getpid()}
+    told = {
+        "method": scope["method"],
+        "path": scope["path"],
+        "headers": headers,
+        "size": size,
+        "digest": digest.hexdigest(),
+        "process": os.getpid(),
+    }
     await _answer(send, json.dumps(told).encode())
 
 
-async def _answer(send: Send, body: bytes) -> None:
+async def _answer(send: Send, body: bytes, status: int = 200) -> None:
     headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
-    await send({"type": "http.response.start", "status": 200, "headers": headers})
+    await send({"type": "http.response.start", "status": status, "headers": headers})
     await send({"type": "http.response.body", "body": body})
 
 
@@ -91,11 +116,11 @@ def main() -> None:
     Serves until it is killed.
     """
     # A certificate and its key may stand behind the port.
-    cert, key = sys.argv[2:4] if len(sys.argv) > 2 else (None, None)
+    cert, key = sys.argv[3:5] if len(sys.argv) > 3 else (None, None)
     config = uvicorn.Config(
         application,
-        host="127.0.0.1",
-        port=int(sys.argv[1]),
+        host=sys.argv[1],
+        port=int(sys.argv[2]),
         access_log=False,
         ws="websockets-sansio",
         ssl_certfile=cert,

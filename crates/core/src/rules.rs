@@ -31,7 +31,7 @@ pub mod rule_set;
 pub mod spec;
 
 pub use members::{Members, Standing};
-pub use request::Request;
+pub use request::{Request, Slot};
 pub use rule::{PlanOf, Rule, first_value};
 pub use rule_set::{Match, Matches, RuleSet, RuleSetError};
 pub use spec::RuleSetSpec;

@@ -176,6 +176,17 @@ impl Decision {
         }
     }
 
+    /// The key by which the fewest requests are counted together; `None` if all that are counted are everybody's.
+    pub fn narrowest_key(&self) -> Option<Digest> {
+        match &self.asked {
+            Asked::Key(key) => Some(*key),
+            Asked::Request(requested) => {
+                let own = requested.charged.iter().filter(|charged| charged.place.breadth < Place::EVERYBODY);
+                own.min_by_key(|charged| charged.place.breadth).map(|charged| charged.key)
+            }
+        }
+    }
+
     /// Names of the rules in shadow that would have denied the request.
     pub fn shadowed(&self) -> SmallVec<[&Arc<str>; 2]> {
         let denied = self.statuses().filter(|(_, status)| status.is_shadow && !status.is_allowed());

@@ -5,8 +5,6 @@
 
 mod x_ratelimit;
 
-use std::fmt::Write as _;
-
 use smallvec::SmallVec;
 use tidegate_core::decision::{Status, Verdict};
 use tidegate_core::quota::Shape;
@@ -18,9 +16,12 @@ use crate::plan::Planned;
 /// Parameter names, in one table because the draft is about to rename two of them.
 const QUOTA: &str = "q";
 const WINDOW: &str = "w";
-const UNIT: &str = "qu";
+const UNIT_REQUESTS: &str = ";qu=\"concurrent-requests\"";
 const AVAILABLE: &str = "r";
 const EFFECTIVE_WINDOW: &str = "t";
+
+/// Room for one item with a label of usual length.
+const ITEM_LEN: usize = 64;
 
 const SECOND: u64 = 1_000_000_000;
 
@@ -110,12 +111,16 @@ pub fn fields(decision: &Decision) -> Vec<(&'static str, String)> {
 /// The fields of a profile. `now_ns` is the time of the decision, in nanoseconds since 1970; only [`XRateLimit::Epoch`] asks for it.
 pub fn fields_in(decision: &Decision, profile: Profile, now_ns: u64) -> Fields {
     let told = || decision.statuses().filter(|(_, status)| status.limit.is_some() && decision.is_told(status));
-    // The tightest of those that clients are told about, which need not be the one that decides.
-    let verdict = Verdict::new(told().map(|(_, status)| *status).collect());
-    let tightest = verdict.binding().map(|status| (decision.planned(status), status));
+    // The tightest of those that clients are told about, which need not be the one that decides. Most often there is one.
+    let tightest = match told().take(2).count() {
+        0 | 1 => told().next(),
+        _ => Verdict::new(told().map(|(_, status)| *status).collect())
+            .binding()
+            .and_then(|tightest| told().find(|(_, status)| status.quota == tightest.quota)),
+    };
     let mut fields = Fields::new();
     if let (true, Some((planned, status))) = (profile.standard, tightest) {
-        fields.push((Field::Policy, joined(told().map(|(planned, status)| policy(planned, status)))));
+        fields.push((Field::Policy, policies(told())));
         fields.push((Field::RateLimit, available(planned, status)));
     }
     if let (true, false, Some(wait)) = (profile.retry_after, decision.is_allowed(), decision.verdict().retry_after()) {
@@ -127,15 +132,19 @@ pub fn fields_in(decision: &Decision, profile: Profile, now_ns: u64) -> Fields {
     fields
 }
 
-fn policy(planned: &Planned, status: &Status) -> String {
-    let quota = integer(status.limit);
-    if matches!(planned.quota.shape(), Shape::Concurrency { .. }) {
-        return format!("\"{}\";{QUOTA}={quota};{UNIT}=\"concurrent-requests\"", planned.label);
+fn policies<'a>(told: impl Iterator<Item = (&'a Planned, &'a Status)>) -> String {
+    let mut list = String::with_capacity(ITEM_LEN);
+    for (planned, status) in told {
+        list.push_str(if list.is_empty() { "" } else { ", " });
+        label(&mut list, planned);
+        parameter(&mut list, QUOTA, integer(status.limit));
+        if matches!(planned.quota.shape(), Shape::Concurrency { .. }) {
+            list.push_str(UNIT_REQUESTS);
+        } else if let Some(window) = window_s(planned, status) {
+            parameter(&mut list, WINDOW, window);
+        }
     }
-    match window_s(planned, status) {
-        Some(window) => format!("\"{}\";{QUOTA}={quota};{WINDOW}={window}", planned.label),
-        None => format!("\"{}\";{QUOTA}={quota}", planned.label),
-    }
+    list
 }
 
 /// The window of a quota in whole seconds, if it has one of a fixed length.
@@ -155,17 +164,49 @@ fn available(planned: &Planned, status: &Status) -> String {
     let remaining = status.remaining.unwrap_or(0);
     let window = match *planned.quota.shape() {
         // Nobody knows when slots come free; and a quota that never has room has no window either.
-        Shape::Concurrency { .. } => return format!("\"{}\";{AVAILABLE}={}", planned.label, integer(Some(remaining))),
-        _ if status.limit == Some(0) => return format!("\"{}\";{AVAILABLE}=0", planned.label),
-        _ if remaining == 0 && !status.is_allowed() => status.retry_after.unwrap_or(status.reset_after),
+        Shape::Concurrency { .. } => None,
+        _ if status.limit == Some(0) => None,
+        _ if remaining == 0 && !status.is_allowed() => Some(status.retry_after.unwrap_or(status.reset_after)),
         // With this window, available / window is the sustainable rate. Who took the last unit waits no longer than for a whole one.
         Shape::Gcra { limit, period_ns, .. } | Shape::LeakyBucket { limit, period_ns, .. } => {
-            scaled(remaining.max(1), period_ns, limit).unwrap_or(status.reset_after)
+            Some(scaled(remaining.max(1), period_ns, limit).unwrap_or(status.reset_after))
         }
-        _ => status.reset_after,
+        _ => Some(status.reset_after),
     };
-    let (remaining, window) = (integer(Some(remaining)), seconds_up(window));
-    format!("\"{}\";{AVAILABLE}={remaining};{EFFECTIVE_WINDOW}={window}", planned.label)
+    let mut item = String::with_capacity(ITEM_LEN);
+    label(&mut item, planned);
+    parameter(&mut item, AVAILABLE, if status.limit == Some(0) { 0 } else { integer(Some(remaining)) });
+    if let Some(window) = window {
+        parameter(&mut item, EFFECTIVE_WINDOW, seconds_up(window));
+    }
+    item
+}
+
+// Not by `write!`: formatting takes longer than deciding, most of all for a caller that has thousands of other things to do between two requests.
+fn label(text: &mut String, planned: &Planned) {
+    text.push('"');
+    text.push_str(&planned.label);
+    text.push('"');
+}
+
+fn parameter(text: &mut String, name: &str, value: u64) {
+    text.push(';');
+    text.push_str(name);
+    text.push('=');
+    number(text, value);
+}
+
+fn number(text: &mut String, mut value: u64) {
+    let (mut digits, mut first) = ([0; 20], 20);
+    loop {
+        first -= 1;
+        digits[first] = b'0' + u8::try_from(value % 10).unwrap_or(0);
+        value /= 10;
+        if value == 0 {
+            break;
+        }
+    }
+    text.extend(digits[first..].iter().copied().map(char::from));
 }
 
 /// `units * period / limit`, rounded up; `None` without a rate.
@@ -181,11 +222,4 @@ fn integer(units: Option<u64>) -> u64 {
 
 fn seconds_up(wait: Ticks) -> u64 {
     wait.div_ceil(SECOND)
-}
-
-fn joined(items: impl Iterator<Item = String>) -> String {
-    items.fold(String::new(), |mut list, item| {
-        let _ = write!(list, "{}{item}", if list.is_empty() { "" } else { ", " });
-        list
-    })
 }

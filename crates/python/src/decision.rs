@@ -2,11 +2,13 @@
 
 use std::sync::Arc;
 
+use pyo3::intern;
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyDict, PyList, PyTuple};
+use pyo3::sync::PyOnceLock;
+use pyo3::types::{PyBytes, PyDict, PyList, PyString, PyTuple};
 use tidegate_core::decision::Status;
 use tidegate_engine::decision as rust;
-use tidegate_engine::headers;
+use tidegate_engine::headers::{self, Field};
 use tidegate_engine::plan::{Plan, Planned};
 use tidegate_store::store::StoreError;
 
@@ -148,17 +150,15 @@ impl Decision {
     /// `RateLimit-Policy`, `RateLimit` and, when denied with a finite wait, `Retry-After`, rounded so that they stay true.
     fn headers<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let fields = PyDict::new(py);
-        for (name, value) in headers::fields(&self.decision) {
-            fields.set_item(name, value)?;
+        for (field, value) in headers::fields_in(&self.decision, headers::Profile::STANDARD, 0) {
+            fields.set_item(name(py, field), value)?;
         }
         Ok(fields)
     }
 
     /// The same as ASGI writes it: names in lower case and values, as bytes.
     fn header_pairs<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
-        let pair = |(field, value): &(headers::Field, String)| {
-            (PyBytes::new(py, field.as_lower_case().as_bytes()), PyBytes::new(py, value.as_bytes()))
-        };
+        let pair = |(field, value): &(Field, String)| (name_bytes(py, *field), PyBytes::new(py, value.as_bytes()));
         PyList::new(py, headers::fields_in(&self.decision, headers::Profile::STANDARD, 0).iter().map(pair))
     }
 
@@ -185,6 +185,28 @@ impl Decision {
 impl Decision {
     fn status(&self, status: &Status) -> QuotaStatus {
         QuotaStatus { plan: Arc::clone(self.decision.plan()), place: self.decision.place(status), status: *status }
+    }
+}
+
+/// The name of a standard field, made once: there are no others in this profile.
+fn name(py: Python<'_>, field: Field) -> &Bound<'_, PyString> {
+    match field {
+        Field::Policy => intern!(py, "RateLimit-Policy"),
+        Field::RateLimit => intern!(py, "RateLimit"),
+        _ => intern!(py, "Retry-After"),
+    }
+}
+
+/// The same in lower case.
+fn name_bytes(py: Python<'_>, field: Field) -> &Py<PyBytes> {
+    static NAMES: PyOnceLock<[Py<PyBytes>; 3]> = PyOnceLock::new();
+    let make = |field: Field| PyBytes::new(py, field.as_lower_case().as_bytes()).unbind();
+    let [policy, rate_limit, retry_after] =
+        NAMES.get_or_init(py, || [Field::Policy, Field::RateLimit, Field::RetryAfter].map(make));
+    match field {
+        Field::Policy => policy,
+        Field::RateLimit => rate_limit,
+        _ => retry_after,
     }
 }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use pyo3::prelude::*;
-use pyo3::types::PyDict;
+use pyo3::types::{PyBytes, PyDict};
 use tidegate_server::app::App;
 use tidegate_server::server as rust;
 use tidegate_server::settings::Settings;
@@ -90,6 +90,36 @@ impl Server {
     #[pyo3(signature = (problem))]
     fn note_reload(&self, problem: Option<&str>) {
         self.app.note_reload(problem);
+    }
+
+    /// Takes at most so many of the decisions that wait to be told, each as a line of JSON. None wait if events are off.
+    #[pyo3(signature = (limit))]
+    fn take_events<'py>(&self, py: Python<'py>, limit: usize) -> Bound<'py, PyBytes> {
+        let lines = py.detach(|| self.app.events.as_ref().map(|events| events.take(limit)).unwrap_or_default());
+        PyBytes::new(py, &lines)
+    }
+
+    /// What was counted since the start, as JSON.
+    fn snapshot(&self, py: Python<'_>) -> String {
+        py.detach(|| self.app.metrics.snapshot(&self.app))
+    }
+
+    /// Puts other upstreams and routes in force, from a document of settings; answers what is wrong with them. Those in force stay then.
+    #[pyo3(signature = (settings))]
+    fn reload_upstreams(&self, py: Python<'_>, settings: &str) -> PyResult<Option<String>> {
+        let settings = serde_json::from_str::<Settings>(settings).map_err(|error| from_settings(&error))?;
+        let (Some(proxy), Some(settings)) = (&self.app.proxy, &settings.proxy) else {
+            return Err(usage("this server has no proxy"));
+        };
+        Ok(py.detach(|| proxy.reload(settings)).err())
+    }
+
+    /// Notes that settings on disk could not even be read.
+    #[pyo3(signature = (problem))]
+    fn refuse_upstreams(&self, problem: &str) -> PyResult<()> {
+        let proxy = self.app.proxy.as_ref().ok_or_else(|| usage("this server has no proxy"))?;
+        proxy.refuse(problem);
+        Ok(())
     }
 
     /// Reads the certificates again; answers what is wrong with them. Those in force stay then.

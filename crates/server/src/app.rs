@@ -8,6 +8,7 @@ use parking_lot::Mutex;
 use tidegate_engine::engine::Engine;
 use tokio::sync::watch;
 
+use crate::events::Events;
 use crate::metrics::{Metrics, Port};
 use crate::proxy::Proxy;
 use crate::settings::Settings;
@@ -25,6 +26,8 @@ pub struct App {
     pub metrics: Metrics,
     /// Who is denied most.
     pub top: Top,
+    /// Decisions that the control plane is told of, if there is one.
+    pub events: Option<Events>,
     /// Who sends traces, if they go anywhere.
     pub tracer: Option<Tracer>,
     /// Who forwards requests, if anybody does.
@@ -62,6 +65,7 @@ impl App {
         Self {
             metrics: Metrics::new(&settings),
             top: Top::new(settings.top_size, settings.top_keys),
+            events: settings.events.as_ref().map(|events| Events::new(events, settings.top_keys, settings.workers)),
             tracer: settings.otlp.as_ref().map(Tracer::start),
             proxy: settings.proxy.as_ref().map(|proxy| Proxy::new(proxy, settings.workers)),
             engine,

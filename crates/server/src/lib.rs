@@ -11,6 +11,7 @@
 //! | [`proxy`] | forwards requests that the rules allow |
 //! | [`metrics`] | counters and histograms, and the page that Prometheus reads |
 //! | [`top`] | the keys that are denied most |
+//! | [`events`] | single decisions, for the control plane |
 //! | [`trace`] | spans for a collector |
 //! | [`watch`] | one request, and what is counted, remembered and traced of it |
 //!
@@ -18,6 +19,8 @@
 
 pub mod app;
 pub mod body;
+mod chance;
+pub mod events;
 pub mod grpc;
 pub mod http;
 pub mod metrics;

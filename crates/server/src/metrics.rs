@@ -7,6 +7,8 @@
 //! | [`rules`] | what each rule said, found by its number |
 //! | [`page`] | the text format |
 //! | [`render`] | everything that is on the page |
+//! | [`snapshot`] | the same for the control plane, as JSON |
+//! | [`upstreams`] | what is known of servers behind the proxy |
 //! | [`process`] | what the operating system says about the process |
 //!
 //! Labels are rules in force, protocols, outcomes, reasons and servers: what clients send never becomes one, so the page cannot grow by what they do.
@@ -17,6 +19,8 @@ mod process;
 mod render;
 mod rules;
 mod shard;
+mod snapshot;
+mod upstreams;
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -27,9 +31,10 @@ use tidegate_engine::engine::{DescriptorAsk, DescriptorsDecision, DescriptorsReq
 use tidegate_store::clock::SystemClock;
 use tidegate_store::store::StoreError;
 
+pub(crate) use self::histogram::{Histogram, Total};
 use self::rules::{Outcome, RuleCounters};
 use self::shard::Shards;
-pub(crate) use self::shard::thread_number;
+pub(crate) use self::shard::{shards_of, thread_number};
 use crate::settings::Settings;
 
 /// The type of the page.

@@ -7,8 +7,12 @@
 //! | `head` | what is refused, what is meant for one connection only, what is added on the way |
 //! | `facts` | what rules can know about a request |
 //! | `forward` | a request that was allowed: servers are tried until one answers |
-//! | `group` | servers that are alike, and which of them is next |
+//! | `table` | everything that a reload replaces: routes and groups |
+//! | `group`, `server` | servers that are alike, and which of them is next; one of them |
+//! | `balance`, `health` | whose turn it is, and who gets nothing for a while: both pure |
+//! | `check`, `resolve`, `tend` | what happens in the background: are servers well, and where are they |
 //! | `pool`, `dial`, `tls` | connections to servers: kept ones and new ones |
+//! | `counts` | what is counted of servers |
 //! | `exchange` | one request to one server, up to the head of the response |
 //! | `request_body`, `response_body` | bodies, read as fast as the other side takes them |
 //! | `refuse` | a request that goes nowhere, and what becomes of its body |
@@ -22,49 +26,64 @@
 //! 2. `route` finds the group. Who fits no route is answered 404, before anything is counted.
 //! 3. The rules decide, on the same facts as for forward-auth. Who is denied is answered at once: no server hears of it.
 //! 4. What a `leaky_bucket` asks to wait is waited; slots of concurrency quotas are held from here on.
-//! 5. `forward` takes a server in turn and a connection to it. A server that cannot be reached costs nothing but the time: the next one is tried.
-//!    A request of which nothing was sent, or which may be repeated and found a connection that the server was just about to end, is sent once more.
+//! 5. `forward` takes the server whose turn it is and a connection to it. A server that cannot be reached costs nothing but the time: the next one is tried.
+//!    A request of which nothing was sent, or which may be repeated and found a server that broke off before it answered, is sent once more.
 //! 6. The head of the response gets the fields about quotas. Its body holds the connection and the slots: the connection goes back when the body has
 //!    ended as it should, the slots whenever it has ended.
 //!
 //! Everything of a request happens on the worker that its client is connected to, and so do its connections to servers.
 
+mod balance;
+mod check;
+mod counts;
 mod dial;
 mod exchange;
 mod facts;
 mod forward;
 mod group;
 mod head;
+mod health;
 mod pool;
 mod refuse;
 mod request_body;
+mod resolve;
 mod response_body;
 mod route;
+mod server;
 pub mod settings;
 mod settle;
 mod slot;
+mod table;
+mod tend;
 mod tls;
 mod tunnel;
 
+pub(crate) use counts::{GroupSummary, Outcome, ServerSummary};
+pub(crate) use health::State;
 pub use settings::ProxySettings;
+pub(crate) use tend::tend;
 pub use tunnel::Tunnel;
 
+use std::collections::HashSet;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use http::{HeaderName, Request, Response, StatusCode};
+use arc_swap::ArcSwap;
+use http::{Request, Response, StatusCode};
 use hyper::body::Incoming;
-use tidegate_core::rules::address::Network;
+use parking_lot::Mutex;
 use tidegate_engine::decision::Origin;
 use tidegate_engine::engine::CheckOptions;
+use tokio::sync::watch;
+use tokio::time::Instant;
 
 use self::facts::Forwardable;
-use self::group::Group;
 use self::head::Wants;
-use self::pool::Pool;
 use self::request_body::RequestBody;
-use self::route::Routes;
+use self::resolve::Found;
 use self::slot::Slot;
+use self::table::Table;
 use crate::app::{App, Peer};
 use crate::body::Body;
 use crate::http::{Problem, tell};
@@ -77,42 +96,104 @@ const NEVER: Duration = Duration::from_hours(24 * 365);
 /// What all requests share.
 #[derive(Debug)]
 pub struct Proxy {
-    routes: Routes,
-    groups: Vec<Group>,
-    pool: Arc<Pool>,
-    trusted_proxies: Vec<Network>,
-    cost_header: Option<HeaderName>,
+    table: ArcSwap<Table>,
     scheme: &'static str,
+    workers: usize,
+    /// Where names lead.
+    found: Arc<Mutex<Found>>,
+    /// Counts tables, for those who tend the servers of the one in force.
+    tables: watch::Sender<u64>,
+    /// Attempts to load other settings: those that failed, and those that are or were in force.
+    reloads: [AtomicU64; 2],
+    /// Why the settings on disk are not the ones in force; held while others are loaded.
+    problem: Mutex<Option<Arc<str>>>,
 }
 
 impl Proxy {
     /// A proxy for so many workers.
     pub fn new(settings: &ProxySettings, workers: usize) -> Self {
-        let mut groups = Vec::new();
-        let mut servers = 0;
-        for group in &settings.upstreams {
-            groups.push(Group::new(group.clone(), servers));
-            servers += group.servers.len();
-        }
-        let names: Vec<&str> = settings.upstreams.iter().map(|group| group.name.as_str()).collect();
         Self {
-            routes: Routes::new(&settings.routes, &names),
-            groups,
-            pool: Arc::new(Pool::new(workers, servers)),
-            trusted_proxies: settings.trusted_proxies.clone(),
-            cost_header: settings.cost_header.as_ref().and_then(|name| HeaderName::try_from(name).ok()),
+            table: ArcSwap::from_pointee(Table::new(settings, workers, None, &Found::new())),
             scheme: if settings.listener.tls.is_some() { "https" } else { "http" },
+            workers,
+            found: Arc::default(),
+            tables: watch::Sender::new(0),
+            reloads: Default::default(),
+            problem: Mutex::default(),
         }
     }
 
-    /// That what TLS with servers needs is there.
-    pub(crate) fn check_tls(&self) -> Result<(), String> {
-        self.groups.iter().try_for_each(Group::check_tls)
+    /// Finds out what must be known before anybody asks: that TLS with servers can work, and where names lead. It waits for that.
+    pub(crate) fn prepare(&self) -> Result<(), String> {
+        let table = self.table.load();
+        table.check_tls()?;
+        let found = self.look_up(&table)?;
+        table.groups.iter().for_each(|group| group.settle(&found));
+        *self.found.lock() = found;
+        Ok(())
     }
 
-    /// Whether a peer is believed that a request came from elsewhere. Who may open a socket in the file system is.
-    fn is_trusted(&self, peer: Peer) -> bool {
-        peer.address.is_none_or(|address| self.trusted_proxies.iter().any(|network| network.contains(address.to_canonical())))
+    /// Puts other settings in force, as a whole: requests that are under way end by the ones that they began with. The port stays.
+    ///
+    /// # Errors
+    /// What is wrong with them; those in force stay.
+    pub fn reload(&self, settings: &ProxySettings) -> Result<(), String> {
+        // Held to the end, so that of two who load the later one wins.
+        let mut problem = self.problem.lock();
+        let before = self.table.load_full();
+        let loaded = Table::new(settings, self.workers, Some(&before), &Found::new());
+        let loaded = loaded.check_tls().and_then(|()| self.look_up(&loaded)).map(|found| {
+            // Made again, with the addresses: nobody sees a group whose servers nobody has looked up.
+            (Table::new(settings, self.workers, Some(&before), &found), found)
+        });
+        let loaded = loaded.map(|(table, found)| {
+            *self.found.lock() = found;
+            let table = Arc::new(table);
+            self.table.store(Arc::clone(&table));
+            table.succeed(&before);
+            self.tables.send_modify(|number| *number += 1);
+        });
+        self.reloads[usize::from(loaded.is_ok())].fetch_add(1, Ordering::Relaxed);
+        *problem = loaded.as_ref().err().map(|why| Arc::from(why.as_str()));
+        loaded
+    }
+
+    /// Notes that settings on disk could not even be read.
+    pub fn refuse(&self, why: &str) {
+        self.reloads[0].fetch_add(1, Ordering::Relaxed);
+        *self.problem.lock() = Some(Arc::from(why));
+    }
+
+    /// Why the settings on disk are not the ones in force, if so.
+    pub(crate) fn problem(&self) -> Option<Arc<str>> {
+        self.problem.lock().clone()
+    }
+
+    /// Attempts to load other settings: those that failed, and those that are or were in force.
+    pub(crate) fn reloads(&self) -> [u64; 2] {
+        self.reloads.each_ref().map(|count| count.load(Ordering::Relaxed))
+    }
+
+    /// What was counted of servers, by groups.
+    pub(crate) fn summary(&self) -> Vec<GroupSummary> {
+        let now = Instant::now();
+        self.table.load().groups.iter().map(|group| group.summary(now)).collect()
+    }
+
+    /// What is wrong with groups of which no server is well.
+    pub(crate) fn group_problems(&self) -> Vec<String> {
+        let now = Instant::now();
+        self.table.load().groups.iter().filter_map(|group| group.problem(now)).collect()
+    }
+
+    /// Where the names of a table lead: those that are known keep their addresses until they are looked up again in time.
+    fn look_up(&self, table: &Table) -> Result<Found, String> {
+        let known = self.found.lock().clone();
+        let names: HashSet<&str> = table.groups.iter().flat_map(|group| group.names()).collect();
+        let new = names.iter().filter(|name| !known.contains_key(**name)).map(ToString::to_string);
+        let mut found = resolve::first(new).map_err(|error| format!("names cannot be looked up: {error}"))?;
+        found.extend(known.into_iter().filter(|(name, _)| names.contains(name.as_str())));
+        Ok(found)
     }
 }
 
@@ -136,7 +217,8 @@ async fn answer(app: &Arc<App>, peer: Peer, request: Request<Incoming>, watch: &
         // Who sends one request that makes no sense may send another: where it begins is anybody's guess.
         Err(problem) => return refuse::ending(problem.into_response(), head.version),
     };
-    let Some(route) = proxy.routes.find(host.as_ref().map_or("", |host| host.as_str()), head.uri.path()) else {
+    let table = proxy.table.load_full();
+    let Some(route) = table.routes.find(host.as_ref().map_or("", |host| host.as_str()), head.uri.path()) else {
         let problem = Problem::new(StatusCode::NOT_FOUND, "no route leads from here to a server");
         return refuse::with(problem.into_response(), wants, &head, body);
     };
@@ -158,14 +240,14 @@ async fn answer(app: &Arc<App>, peer: Peer, request: Request<Incoming>, watch: &
     if !delay.is_zero() {
         tokio::time::sleep(delay).await;
     }
-    let is_trusted = proxy.is_trusted(peer);
+    let is_trusted = table.is_trusted(peer);
     let origin = head::Origin { peer, is_trusted, host: host.as_ref(), scheme: proxy.scheme };
-    let group = &proxy.groups[route.group];
+    let group = &table.groups[route.group];
     let path = route.path(head.uri.path_and_query().map_or("/", http::uri::PathAndQuery::as_str)).into_owned();
     let asked = forward::Asked { head, body: RequestBody::new(body), path, wants, origin };
-    let mut response = forward::forward(proxy, group, asked, slot).await;
+    let mut response = forward::forward(group, asked, slot).await;
     let headers = response.headers_mut();
-    let settled = match &proxy.cost_header {
+    let settled = match &table.cost_header {
         Some(field) => settle::settle(&app.engine, &decision, field, headers).await,
         None => None,
     };

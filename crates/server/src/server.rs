@@ -31,7 +31,7 @@ pub use answer::{Grpc, Handler, Http};
 pub use connection::Shortcut;
 pub use error::StartError;
 pub use listen::Address;
-pub(crate) use tls::authorities;
+pub(crate) use tls::{authorities, certificates, private_key};
 
 use std::fmt;
 use std::sync::Arc;
@@ -40,6 +40,7 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use tidegate_store::redis::io::forks;
+use tokio::runtime::Builder;
 use tokio::sync::watch;
 
 use crate::app::App;
@@ -134,6 +135,7 @@ impl Server {
             forks: forks(),
         };
         server.watch_certificates()?;
+        server.tend_upstreams()?;
         Ok(server)
     }
 
@@ -206,6 +208,30 @@ impl Server {
     }
 }
 
+impl Server {
+    /// Lets servers behind the proxy be checked and looked up, until this one stops.
+    fn tend_upstreams(&self) -> Result<(), StartError> {
+        if self.shared.app.proxy.is_none() {
+            return Ok(());
+        }
+        let runtime = Builder::new_current_thread().enable_all().build().map_err(StartError::System)?;
+        let (app, mut phase) = (Arc::clone(&self.shared.app), self.shared.phase.subscribe());
+        let run = move || {
+            runtime.block_on(async {
+                tokio::select! {
+                    () = crate::proxy::tend(app) => {}
+                    _ = phase.wait_for(|phase| *phase == Phase::Cut) => {}
+                }
+            });
+            // Looking up a name cannot be interrupted.
+            runtime.shutdown_background();
+        };
+        let thread = thread::Builder::new().name("tidegate-tend".to_owned()).spawn(run).map_err(StartError::System)?;
+        self.threads.lock().push(thread);
+        Ok(())
+    }
+}
+
 impl Drop for Server {
     fn drop(&mut self) {
         self.stop();
@@ -225,7 +251,7 @@ impl Shared {
             None => Ok(None),
         };
         if let Some(proxy) = &app.proxy {
-            proxy.check_tls().map_err(StartError::Tls)?;
+            proxy.prepare().map_err(StartError::Tls)?;
         }
         let Settings { http, grpc, proxy, limits, workers, .. } = &app.settings;
         Ok(Self {

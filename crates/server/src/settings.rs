@@ -39,6 +39,9 @@ pub struct Settings {
     pub top_size: usize,
     /// How keys are shown in that list.
     pub top_keys: ShownKeys,
+    /// Which decisions are kept for the control plane; `None` is none.
+    #[serde(default)]
+    pub events: Option<EventSettings>,
     /// Where traces go, such as `http://127.0.0.1:4318`; `None` is nowhere.
     pub otlp: Option<Otlp>,
     /// What is forwarded, and where; `None` is nothing.
@@ -191,6 +194,22 @@ pub enum ShownKeys {
     Masked,
     /// A digest only.
     Digest,
+}
+
+/// Which decisions are kept for the control plane, until it takes them. Denied ones all are.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct EventSettings {
+    /// The most that wait to be taken; more are dropped and counted.
+    pub buffer: usize,
+    /// The largest share of allowed ones, from 0 to 1.
+    pub share: f64,
+    /// About how many allowed ones a second: if it were more, the share becomes smaller.
+    pub per_second: u32,
+    /// About how many requests a second are recorded with their facts.
+    pub recordings_per_second: u32,
+    /// Facts that are recorded as they are; of others their digests.
+    pub attributes: Vec<String>,
 }
 
 /// Where traces go.

@@ -8,7 +8,7 @@
 //! Denials of this hour and of the one before are counted apart, so that who was denied yesterday does not stay on top for ever. A key is known by its
 //! digest; its text is worked out when it is first noted, and no more than [`TEXTS_PER_SECOND`] times a second, whatever an attacker sends.
 
-mod shown;
+pub(crate) mod shown;
 mod summary;
 
 use std::borrow::Cow;
@@ -133,7 +133,7 @@ impl Top {
         let mut keys: HashMap<Digest, ListedKey<'_>> = HashMap::with_capacity(entries.len());
         for entry in &entries {
             let last_seen = seconds(entry.last_seen_ns);
-            let text = || entry.text.as_deref().map_or_else(|| format!("#{:016x}", entry.key.0[0]).into(), Cow::Borrowed);
+            let text = || entry.text.as_deref().map_or_else(|| shown::digest(entry.key).into(), Cow::Borrowed);
             keys.entry(entry.id)
                 .and_modify(|listed| {
                     listed.denied += entry.count;

@@ -21,9 +21,10 @@ use http::HeaderMap;
 use tidegate_core::descriptors::answer::Code;
 use tidegate_engine::decision::Decision;
 use tidegate_engine::engine::{DescriptorsDecision, random_id};
-use tidegate_store::clock::{SystemClock, monotonic_ns};
+use tidegate_store::clock::SystemClock;
 use tokio::sync::mpsc::{Sender, channel};
 
+use crate::chance::{random, threshold};
 use crate::metrics::{AnswerCode, Protocol};
 use crate::settings::Otlp;
 
@@ -148,50 +149,6 @@ impl Decided {
     }
 }
 
-/// A share as a number that random ones are compared with.
-#[allow(
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    clippy::cast_precision_loss,
-    reason = "a share between 0 and 1"
-)]
-fn threshold(share: f64) -> u64 {
-    (share.clamp(0.0, 1.0) * u64::MAX as f64) as u64
-}
-
 fn nonzero(number: u64) -> u64 {
     number.max(1)
-}
-
-/// A random number that needs not be a secret: each request draws one, so it must be cheap.
-fn random() -> u64 {
-    use std::cell::Cell;
-    thread_local! {
-        static STATE: Cell<u64> = Cell::new(nonzero(monotonic_ns() ^ u64::from_le_bytes(
-            random_id().to_le_bytes()[..8].try_into().unwrap_or_default(),
-        )));
-    }
-    STATE.with(|state| {
-        // xorshift64*
-        let mut next = state.get();
-        next ^= next >> 12;
-        next ^= next << 25;
-        next ^= next >> 27;
-        state.set(next);
-        next.wrapping_mul(0x2545_f491_4f6c_dd1d)
-    })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_share_is_kept() {
-        let threshold = threshold(0.25);
-        let sampled = (0..40_000).filter(|_| random() <= threshold).count();
-
-        assert!((9_000..11_000).contains(&sampled), "{sampled}");
-        assert_eq!((super::threshold(0.0), super::threshold(1.0)), (0, u64::MAX));
-    }
 }

@@ -55,6 +55,9 @@ impl Watch {
         if !decision.is_allowed() && decision.origin() == Origin::Check && !app.engine.is_by_policy(decision) {
             app.top.note(&app.engine, facts, decision);
         }
+        if let Some(events) = &app.events {
+            events.note(&app.engine, self.protocol, facts, decision);
+        }
         if let Some(span) = &mut self.span {
             span.decided(decision);
         }
@@ -67,6 +70,9 @@ impl Watch {
         let is_counted = decision.degraded.is_none() || app.engine.counts_without_store();
         if decision.answer.overall == Code::OverLimit && is_counted {
             app.top.note_descriptors(request, decision);
+        }
+        if let Some(events) = &app.events {
+            events.note_descriptors(&app.engine, self.protocol, request, decision);
         }
         if let Some(span) = &mut self.span {
             span.described(request.domain, decision);

@@ -42,12 +42,12 @@ def proxy(
 
     tidegate proxy --config tidegate.yaml --check
 
-    Who is denied is answered 429 at once, and no server hears of it. Servers take turns; one that cannot be reached is passed over.
+    Who is denied is answered 429 at once, and no server hears of it. Servers take turns; one that fails is left out for a while.
 
     Every setting is a key of the file, an environment variable and a flag; flags win over variables, variables over the file.
     Several groups of servers, and routes to them, are written in the file.
 
-    SIGTERM drains and ends, a second one ends at once, SIGHUP loads rules and certificates again, but not upstreams and routes.
+    SIGTERM drains and ends, a second one ends at once, SIGHUP loads upstreams, routes, rules and certificates again.
 
     Exit code 0: ended as asked, or --check found nothing. 1: requests were cut at the end, or --check found problems.
     2: it could not start.
@@ -71,7 +71,7 @@ def _greeting(service: Service) -> Iterator[str]:
     for port, address in service.addresses.items():
         yield f"  {port:5}  {url(settings, port, address)}"
     yield from _serving.first_token(service.control)
-    yield "stop: Ctrl-C, or SIGTERM, which drains first; SIGHUP loads rules and certificates again"
+    yield "stop: Ctrl-C, or SIGTERM, which drains first; SIGHUP loads upstreams, routes, rules and certificates again"
 
 
 _serving.with_flags(proxy, GROUPS)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final, Protocol, Self
 
 from tidegate.control import tokens
 from tidegate.control.caller import Caller
+from tidegate.control.collector import Collector
 from tidegate.control.database import Database
 from tidegate.control.errors import DatabaseError
 from tidegate.control.roles import Role
@@ -73,7 +74,11 @@ class Control:
         self.sign_in = SignIn(self.database, timedelta(seconds=settings["admin.session"]))
         self._first_token: str | None = None
         self.parts: list[Part] = []
-        """What runs beside the port. The follower of rules and the collector of events are added here."""
+        """What runs beside the port. The follower of rules is added here."""
+        self.in_force = 0
+        """The `Version.number` that the service beside it decides by; who follows the database notes it here."""
+        self.collector: Collector | None = None
+        """What brings events and counts of the service here, once it was started."""
         self._problem: str | None = "the database was not opened yet"
         self._web: Web | None = None
         self._is_over = threading.Event()
@@ -131,7 +136,12 @@ class Control:
         Raises:
             DatabaseError: It runs on its own, and the database cannot be used.
             StartupError: The port is taken, or a certificate is wrong.
+            ConfigError: Something about where events go is wrong.
         """
+        if self.service is not None:
+            # It waits for no database: files and the like get events without one.
+            self.collector = Collector(self.service.server, self.database, self.settings, self.now, lambda: self.in_force)
+            self.collector.start()
         try:
             self.open()
         except DatabaseError as error:
@@ -173,6 +183,9 @@ class Control:
             self._opener.join()
         while self.parts:
             self.parts.pop().stop()
+        if self.collector is not None:
+            self.collector.stop()
+            self.collector = None
         self.database.close()
 
     def __enter__(self) -> Self:

@@ -77,6 +77,19 @@ class Shard:
 
 
 @dataclass(frozen=True, slots=True)
+class SinkState:
+    """
+    Where events go beside the database, such as `kafka`. `why` says what went wrong last; it is empty while all is well.
+    """
+
+    name: str
+    written: int = 0
+    dropped: int = 0
+    waiting: int = 0
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Live:
     """
     All of it. What is missing in the JSON has its default: instances of two versions may share a database.
@@ -90,6 +103,7 @@ class Live:
         store: Where counters live, such as `memory` or `redis`, without any secret.
         keys: Counters that are held in memory.
         events_dropped: Events that did not reach the control plane since the start.
+        sinks: Where events go beside the database.
     """
 
     points: tuple[Point, ...] = ()
@@ -100,6 +114,7 @@ class Live:
     store: str = "memory"
     keys: int = 0
     events_dropped: int = 0
+    sinks: tuple[SinkState, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """
@@ -118,11 +133,12 @@ class Live:
             rules={name: _read(RuleCount, count) for name, count in said.get("rules", {}).items()},
             top=tuple(_read(TopKey, key) for key in said.get("top", ())),
             shards=tuple(_read(Shard, shard) for shard in said.get("shards", ())),
+            sinks=tuple(_read(SinkState, sink) for sink in said.get("sinks", ())),
             **simple,
         )
 
 
-_Part = TypeVar("_Part", Point, RuleCount, TopKey, Shard)
+_Part = TypeVar("_Part", Point, RuleCount, TopKey, Shard, SinkState)
 
 
 def _read(kind: type[_Part], said: Mapping[str, Any]) -> _Part:

@@ -246,6 +246,32 @@ class Usage(Model):
     shadow_denied: Mapped[int] = mapped_column(BigInteger, default=0)
 
 
+class StoredEvent(Model):
+    """
+    One of the last decisions that the data planes told of: a denied one, or a sample that stands for `weight` allowed ones.
+
+    `client_id` is masked as `top.keys` says; `digest` is that of the API key, or of whatever else names the client.
+    """
+
+    __tablename__ = "events"
+    __table_args__ = (Index("events_at", "at"), Index("events_digest", "digest", "at"))
+    event_id: Mapped[str] = mapped_column(String(32), primary_key=True)
+    at: Mapped[datetime]
+    instance: Mapped[str] = mapped_column(String(64))
+    client_id: Mapped[str] = mapped_column(String(256))
+    digest: Mapped[str] = mapped_column(String(32), default="")
+    endpoint: Mapped[str] = mapped_column(String(300))
+    rule_id: Mapped[str] = mapped_column(String(128), default="")
+    allowed: Mapped[bool]
+    current_count: Mapped[int | None] = mapped_column(BigInteger)
+    limit_count: Mapped[int | None] = mapped_column(BigInteger)
+    cost: Mapped[int] = mapped_column(BigInteger, default=1)
+    tier: Mapped[str] = mapped_column(String(128), default="")
+    degraded: Mapped[str | None] = mapped_column(String(32))
+    shadowed: Mapped[list[Any]]
+    weight: Mapped[int] = mapped_column(BigInteger, default=1)
+
+
 class Recording(Model):
     """
     A sample of traffic: what is needed to decide it again by other rules.

@@ -43,6 +43,8 @@ class RouteLimit:
     def __init__(self, quotas: Quotas | None, scope: str | None, **options: Unpack[GuardOptions]) -> None:
         self.guard = Guard(quotas, scoped=quotas is not None, **options)
         self._scope = scope
+        # The last application and endpoint, and how their scope is written. `Ellipsis` is no endpoint.
+        self._last: tuple[object, object, str] = (None, ..., "")
 
     def check(self, connection: HTTPConnection, endpoint: Callable[..., Any] | None = None) -> Decision:
         """
@@ -66,30 +68,44 @@ class RouteLimit:
         """
         As `check`, while other tasks run.
         """
+        guard = self.guard
         attributes = self._attributes(connection.scope, endpoint)
-        await self.guard.identify_request_async(attributes, connection)
-        decision = await self.guard.check_async(attributes, await self.guard.cost_of_async(connection))
-        for guard, earlier in self._to_give_back(connection.scope, decision):
-            await guard.refund_async(earlier)
+        if guard.is_simple:
+            # The same as below, without the coroutines that would have nothing to do.
+            decision = guard.limiter.check(attributes)
+            if decision.delay_ns:
+                await guard.delay_async(decision)
+        else:
+            await guard.identify_request_async(attributes, connection)
+            decision = await guard.check_async(attributes, await guard.cost_of_async(connection))
+        for other, earlier in self._to_give_back(connection.scope, decision):
+            await other.refund_async(earlier)
         return decision
 
     def _attributes(self, asgi: Scope, endpoint: Callable[..., Any] | None) -> dict[str, Any]:
         attributes = attributes_of(asgi, self.guard.reads)
-        scope = self._scope
-        if scope is None:
-            scope = _name(endpoint or asgi.get("endpoint"))
-            # Two limits of one route may have the same quota and different keys: each counts for itself.
-            before = len(taken_of(asgi))
-            if before:
-                scope = f"{scope} {before}"
-        attributes["scope"] = scope if self.guard.is_shared else f"{_number(asgi.get('app'))} {scope}"
+        scope = self._scope_of(asgi.get("app"), endpoint or asgi.get("endpoint"))
+        # Two limits of one route may have the same quota and different keys: each counts for itself.
+        before = len(taken_of(asgi)) if self._scope is None else 0
+        attributes["scope"] = f"{scope} {before}" if before else scope
         return attributes
 
-    def _to_give_back(self, asgi: Scope, decision: Decision) -> Taken:
+    def _scope_of(self, app: object, endpoint: object) -> str:
+        last_app, last_endpoint, scope = self._last
+        # Most limits have one endpoint, and making up its name again would take longer than the decision.
+        if last_endpoint is endpoint and last_app is app:
+            return scope
+        scope = _name(endpoint) if self._scope is None else self._scope
+        if not self.guard.is_shared:
+            scope = f"{_number(app)} {scope}"
+        self._last = (app, endpoint, scope)
+        return scope
+
+    def _to_give_back(self, asgi: Scope, decision: Decision) -> Taken | tuple[()]:
         taken = taken_of(asgi)
         if decision.allowed:
             taken.append((self.guard, decision))
-            return []
+            return ()
         earlier = taken.copy()
         taken.clear()
         return earlier

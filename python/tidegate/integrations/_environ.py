@@ -18,22 +18,24 @@ if TYPE_CHECKING:
 _FACTS = (("method", "REQUEST_METHOD"), ("host", "HTTP_HOST"), ("scheme", "wsgi.url_scheme"))
 
 
-def attributes_of(environ: Mapping[str, Any], path: str, reads: Reads) -> dict[str, Any]:
+def attributes_of(environ: Mapping[str, Any], reads: Reads, path: str | None = None) -> dict[str, Any]:
     """
     The attributes of a request, as far as the rules read them.
 
     Args:
         environ: The environment.
-        path: The path as the application sees it.
         reads: What the rules read.
+        path: The path as the application sees it, where it is known already.
 
     Returns:
         The attributes, always with `ip`.
     """
     attributes: dict[str, Any] = {"ip": peer_address(environ.get("REMOTE_ADDR"))}
+    if reads.is_address_only:
+        return attributes
     names = reads.attributes
     if names is None or "path" in names:
-        attributes["path"] = escaped_path(path)
+        attributes["path"] = escaped_path(path_of(environ) if path is None else path)
     for name, variable in _FACTS:
         if names is None or name in names:
             attributes[name] = environ.get(variable)

@@ -106,8 +106,10 @@ class Guard:
         self.is_shared = self.limiter.is_shared
         """Whether decisions take time, and async code has to await them."""
         self._holds = Holds(self.limiter)
-        self.is_simple = quotas is not None and key is None and cost is None and self._is_by_address()
-        """Whether a decision is `limiter.check({"ip": ...})` and nothing else: what most applications have, and the fastest."""
+        self.is_by_address = quotas is not None and key is None and cost is None and self.reads.is_address_only
+        """Whether the attribute `ip` says all that there is to know, but for the `scope` of routes: what most applications have."""
+        self.is_simple = self.is_by_address and not self.is_shared and self.limiter.lease_ttl is None
+        """Whether beside that nobody waits for an answer and no slots are held: a decision is `limiter.check({"ip": ...})`."""
 
     @property
     def reads(self) -> Reads:
@@ -229,27 +231,49 @@ class Guard:
         Returns:
             The decision: if it is allowed, the request may start now.
         """
-        decision = self.decide(attributes, cost)
-        if decision.delay_ns > 0 and decision.allowed:
-            try:
-                sleep(decision.delay_ns, self.limiter.clock)
-            except BaseException:
-                self.refund(decision)
-                raise
+        # As `decide` does it: one call less on the way of every request.
+        decision = self.limiter.check(attributes, cost)
+        if decision.lease is not None:
+            self._holds.add(decision.lease, decision)
+        if decision.delay_ns:
+            self.delay(decision)
         return decision
+
+    def delay(self, decision: Decision) -> None:
+        """
+        Waits as long as a `leaky_bucket` delays the start of a request. What was taken is given back if the wait is broken off.
+
+        Args:
+            decision: The decision.
+        """
+        if not decision.allowed:
+            return
+        try:
+            sleep(decision.delay_ns, self.limiter.clock)
+        except BaseException:
+            self.refund(decision)
+            raise
 
     async def check_async(self, attributes: Attributes, cost: int | None = None) -> Decision:
         """
         As `check`, while other tasks run. Cancelling it gives back what was taken.
         """
         decision = await self.decide_async(attributes, cost)
-        if decision.delay_ns > 0 and decision.allowed:
-            try:
-                await sleep_async(decision.delay_ns, self.limiter.clock)
-            except BaseException:
-                await self.refund_async(decision)
-                raise
+        if decision.delay_ns:
+            await self.delay_async(decision)
         return decision
+
+    async def delay_async(self, decision: Decision) -> None:
+        """
+        As `delay`, while other tasks run.
+        """
+        if not decision.allowed:
+            return
+        try:
+            await sleep_async(decision.delay_ns, self.limiter.clock)
+        except BaseException:
+            await self.refund_async(decision)
+            raise
 
     def release(self, decision: Decision) -> None:
         """
@@ -314,9 +338,6 @@ class Guard:
         """
         if self._is_owner:
             await self._elsewhere(self.limiter.close)
-
-    def _is_by_address(self) -> bool:
-        return self.reads.is_address_only and not self.is_shared and self.limiter.lease_ttl is None
 
     async def _decide_slots(self, attributes: Attributes, cost: int | None) -> Decision:
         # A caller that is cancelled while the store is asked never learns of its slot, and nobody would give it back.

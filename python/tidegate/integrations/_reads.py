@@ -24,7 +24,7 @@ class Reads:
         headers: Names of headers, in lower case; `None` for all of them.
         query: Names of parameters; `None` for all of them.
         has_identity: Whether the rules themselves say who the client is. Otherwise somebody has to tell them.
-        is_address_only: Whether they read the address and nothing else.
+        is_address_only: Whether they read the address and nothing else; `scope` is not of the request, the route says it.
     """
 
     attributes: frozenset[str] | None
@@ -52,7 +52,7 @@ class Reads:
             headers.add(rule_set.ir["jwt"]["header"].lower())
         query = frozenset(name.removeprefix("query:") for name in names if name.startswith("query:"))
         attributes = frozenset(name for name in names if ":" not in name) | {source.attribute for source in rule_set.identity}
-        is_address_only = attributes <= {"ip", "client"} and not headers and not query and bool(rule_set.identity)
+        is_address_only = attributes <= {"ip", "client", "scope"} and not headers and not query and bool(rule_set.identity)
         return cls(attributes, frozenset(headers), query, bool(rule_set.identity), is_address_only)
 
 

@@ -74,13 +74,12 @@ class RateLimit:
         Answers a request: the face of a WSGI application.
         """
         guard = self.guard
-        path = path_of(environ)
         counted = environ.get(_COUNTED, ())
         # An application that is mounted in itself, or wrapped twice, counts its requests once.
-        if guard.mark in counted or (guard.has_exemptions and guard.is_exempt(path)):
+        if guard.mark in counted or (guard.has_exemptions and guard.is_exempt(path_of(environ))):
             return self._app(environ, start_response)
         exchange = Exchange()
-        decision = environ[DECISION] = exchange.ask(guard, attributes_of(environ, path, guard.reads), environ)
+        decision = environ[DECISION] = exchange.ask(guard, attributes_of(environ, guard.reads), environ)
         environ[_COUNTED] = (*counted, guard.mark)
         return serve(self._app if decision.allowed else self._denied, environ, start_response, exchange)
 

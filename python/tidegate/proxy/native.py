@@ -8,22 +8,21 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from tidegate.proxy.routes import Route
-from tidegate.proxy.table import OWN_GROUPS
+from tidegate.proxy.table import GROUP_OPTIONS
 from tidegate.service.native import listener, to_document
 
 if TYPE_CHECKING:
     from tidegate.proxy.upstreams import Group
     from tidegate.service.settings import Settings
 
-_START = "upstream."
 
-
-def to_proxy_document(settings: Settings) -> dict[str, Any]:
+def to_proxy_document(settings: Settings, *, has_control: bool = False) -> dict[str, Any]:
     """
     Makes the document. It may hold the token: it is for the server, not for logs.
 
     Args:
         settings: The settings of a proxy.
+        has_control: Whether a control plane takes events.
 
     Returns:
         The document.
@@ -39,14 +38,24 @@ def to_proxy_document(settings: Settings) -> dict[str, Any]:
         "trusted_proxies": list(settings["proxy.trusted_proxies"]),
         "cost_header": settings["proxy.cost_header"],
     }
-    return {**to_document(settings), "proxy": section}
+    return {**to_document(settings, has_control=has_control), "proxy": section}
 
 
 def _group(settings: Settings, group: Group) -> dict[str, Any]:
-    common = {
-        setting.key.removeprefix(_START): settings[setting.key] for setting in OWN_GROUPS["Upstreams"] if setting.key.startswith(_START)
+    options = {name: group.options.get(name, settings[setting.key]) for name, setting in GROUP_OPTIONS.items()}
+    for name in ("tls_ca", "tls_cert", "tls_key"):
+        if options[name] is not None:
+            options[name] = os.path.abspath(options[name])  # noqa: PTH100  # keeps links, which are swapped
+    check, ejection = _taken(options, "check_"), _taken(options, "eject_")
+    ejection["counts_5xx"] = ejection.pop("on") == "5xx"
+    return {
+        "name": group.name,
+        "servers": [{"url": server.url, "weight": server.weight} for server in group.servers],
+        **options,
+        "check": None if check["path"] is None else check,
+        "ejection": ejection,
     }
-    options = {**common, **group.options}
-    tls_ca = options["tls_ca"]
-    options["tls_ca"] = None if tls_ca is None else os.path.abspath(tls_ca)  # noqa: PTH100  # keeps links, which are swapped
-    return {"name": group.name, "servers": list(group.servers), **options}
+
+
+def _taken(options: dict[str, Any], start: str) -> dict[str, Any]:
+    return {name.removeprefix(start): options.pop(name) for name in list(options) if name.startswith(start)}

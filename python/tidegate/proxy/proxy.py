@@ -5,17 +5,38 @@ The proxy: a service with one port more, whose requests go on to servers. Python
 from __future__ import annotations
 
 import json
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
+from tidegate.errors import TidegateError
 from tidegate.proxy import native
+from tidegate.proxy.table import OWN_GROUPS
+from tidegate.proxy.watch import SettingsWatcher
+from tidegate.service.log import LOG
 from tidegate.service.service import Service
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tidegate.errors import RuleError
+    from tidegate.service.settings import Settings
+
+_FILES = ("tls_ca", "tls_cert", "tls_key")
+_AT_START = frozenset(("proxy.listen", "proxy.tls.cert", "proxy.tls.key", "proxy.tls.client_ca"))
+"""What is the proxy's own, and yet needs a new start: ports and where their certificates are."""
 
 
 class Proxy(Service):
     """
     A proxy that runs in this process, on threads of its own: `with Proxy(load(...)) as proxy:`.
 
-    Its arguments and errors are those of `Service`; `addresses` has `proxy` too.
+    Its arguments and errors are those of `Service`; `addresses` has `proxy` too. With `watch`, its file of settings is read again when it
+    changes: upstreams and routes are in force a moment later, or refused as a whole.
     """
+
+    def __init__(self, settings: Settings) -> None:
+        super().__init__(settings)
+        self._watcher = SettingsWatcher(self.files, self.reload_upstreams) if settings["watch"] and settings.config is not None else None
 
     def document(self) -> str:
         """
@@ -24,4 +45,77 @@ class Proxy(Service):
         Returns:
             One JSON document.
         """
-        return json.dumps(native.to_proxy_document(self.settings))
+        return json.dumps(native.to_proxy_document(self.settings, has_control=self.control is not None))
+
+    def files(self) -> list[Path]:
+        """
+        The files whose changes matter.
+
+        Returns:
+            That of settings, and those of certificates that servers are trusted by or shown.
+        """
+        config, upstreams = self.settings.config, self.settings["upstreams"]
+        found = [self.settings[f"upstream.{name}"] for name in _FILES]
+        found += [group.options.get(name) for group in upstreams for name in _FILES]
+        return [path for path in (config, *found) if path is not None]
+
+    def start(self) -> dict[str, str]:
+        """
+        See `Service`.
+
+        Returns:
+            The addresses.
+        """
+        addresses = super().start()
+        if self._watcher is not None:
+            self._watcher.start()
+        return addresses
+
+    def stop(self) -> None:
+        """
+        See `Service`.
+        """
+        if self._watcher is not None:
+            self._watcher.stop()
+        super().stop()
+
+    def reload(self) -> RuleError | None:
+        """
+        Loads upstreams, routes, rules and certificates again, as SIGHUP does. What is wrong is not taken: that in force stays.
+
+        Returns:
+            What is wrong with the rules, if anything is.
+        """
+        self.reload_upstreams()
+        return super().reload()
+
+    def reload_upstreams(self) -> str | None:
+        """
+        Reads the settings again, and puts upstreams and routes in force: all of them, or none if anything is wrong.
+
+        Returns:
+            What is wrong, if anything is.
+        """
+        if self.settings.again is None:
+            return None
+        try:
+            new = self.settings.again()
+            problem = self.server.reload_upstreams(json.dumps(native.to_proxy_document(new, has_control=self.control is not None)))
+        except TidegateError as error:
+            problem = str(error)
+            self.server.refuse_upstreams(problem)
+        if problem is not None:
+            LOG.error("upstreams and routes refused, those in force stay: %s", problem)
+            return problem
+        self._take(new)
+        LOG.info("upstreams and routes loaded: %s", new.table["upstreams"].kind.show(new["upstreams"]))
+        return None
+
+    def _take(self, new: Settings) -> None:
+        own = {setting.key for group in OWN_GROUPS.values() for setting in group} - _AT_START
+        late = [key for key, value in new.values.items() if key not in own and value != self.settings[key]]
+        if late:
+            LOG.warning("changed settings that need a new start: %s", ", ".join(late))
+        values = {key: new[key] if key in own else value for key, value in self.settings.values.items()}
+        # In place of the old ones, for `files` and for whoever looks.
+        self.settings = replace(self.settings, values=values)

@@ -4,6 +4,10 @@ How the proxy is set up: read and checked.
 
 from __future__ import annotations
 
+import os
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tidegate.proxy.table import TABLE
@@ -11,7 +15,6 @@ from tidegate.service.settings import Checking, Settings
 from tidegate.service.settings import load as load_settings
 
 if TYPE_CHECKING:
-    import os
     from collections.abc import Mapping
 
 
@@ -35,7 +38,8 @@ def load(
     Raises:
         SettingsError: Something is wrong; it lists all problems.
     """
-    return load_settings(config, environment=environment, flags=flags, table=TABLE, checking=ProxyChecking)
+    read = partial(load_settings, config, environment=environment, flags=flags, table=TABLE, checking=ProxyChecking)
+    return replace(read(), config=None if config is None else Path(os.path.abspath(config)), again=read)  # noqa: PTH100  # keeps links, which are swapped
 
 
 class ProxyChecking(Checking):
@@ -51,6 +55,19 @@ class ProxyChecking(Checking):
         if self.values["proxy.listen"] is None:
             self.add("proxy.listen", "nothing-listens", "a proxy that is off forwards nothing", "name a host and a port")
         self._check_routes()
+        self._check_groups()
+
+    def _check_groups(self) -> None:
+        for group in self.values["upstreams"] or ():
+            cert, key = (group.options.get(name, self.values[f"upstream.{name}"]) for name in ("tls_cert", "tls_key"))
+            if (cert is None) != (key is None) and not self.is_said("upstream.tls_cert", "upstream.tls_key"):
+                given, missing = ("tls_cert", "tls_key") if key is None else ("tls_key", "tls_cert")
+                where = "upstreams" if given in group.options else f"upstream.{given}"
+                self.add(where, "missing-key", f"the group `{group.name}` has {given} and needs {missing} too", "give both, or none")
+            shortest, longest = (group.options.get(name, self.values[f"upstream.{name}"]) for name in ("eject_time", "eject_time_max"))
+            if shortest > longest:
+                where = "upstreams" if {"eject_time", "eject_time_max"} & set(group.options) else "upstream.eject_time"
+                self.add(where, "out-of-range", f"the group `{group.name}` has an eject_time above its eject_time_max", "swap them")
 
     def _check_routes(self) -> None:
         upstreams, routes = self.values["upstreams"], self.values["routes"]

@@ -5,7 +5,7 @@ Servers in groups: the setting `upstreams`.
 
     upstreams:
       app: [http://10.0.0.1:8000, http://10.0.0.2:8000]
-      search: {servers: [http://10.0.0.3:9000], first_byte_timeout: 5s}
+      search: {servers: [http://10.0.0.3:9000 weight 3, http://10.0.0.4:9000], first_byte_timeout: 5s}
 """
 
 from __future__ import annotations
@@ -32,8 +32,26 @@ SERVERS_MAX: Final = 1000
 GROUPS_MAX: Final = 1000
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,62}")
 _URL = re.compile(r"https?://(?P<host>\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9](?:[A-Za-z0-9._-]{0,252}))(?::(?P<port>[1-9][0-9]{0,4}))?")
+_WEIGHT = re.compile(r"(?P<url>\S+)(?: +weight +(?P<weight>[1-9][0-9]{0,2}))?")
 _PORT_MAX = 65_535
-_URL_HINT = "write http:// or https:// and a host, such as http://10.0.0.1:8000; paths belong into routes"
+_URL_HINT = "write http:// or https:// and a host, such as http://10.0.0.1:8000 or http://app:8000 weight 3; paths belong into routes"
+
+
+@dataclass(frozen=True, slots=True)
+class Server:
+    """
+    A server, or several behind one name.
+
+    Args:
+        url: Its address.
+        weight: How many requests it gets, beside others.
+    """
+
+    url: str
+    weight: int = 1
+
+    def __str__(self) -> str:
+        return self.url if self.weight == 1 else f"{self.url} weight {self.weight}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,12 +61,12 @@ class Group:
 
     Args:
         name: What routes call it.
-        servers: Their addresses.
+        servers: The servers.
         options: What holds for this group only, by the names of the settings under `upstream.`.
     """
 
     name: str
-    servers: tuple[str, ...]
+    servers: tuple[Server, ...]
     options: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -63,12 +81,16 @@ class Upstreams(Kind):
 
     def read(self, text: str) -> tuple[Group, ...]:
         """See `Kind`."""
-        servers = [part.strip() for part in text.split(",")]
-        for server in servers:
-            if (hint := _wrong_with(server)) is not None:
-                raise Wrong("bad-upstream", f"`{server:.80}` is no address of a server", hint)
-        if len(servers) > SERVERS_MAX:
-            raise Wrong("too-many-servers", f"{len(servers)} servers are too many", f"name at most {SERVERS_MAX}")
+        texts = [part.strip() for part in text.split(",")]
+        if len(texts) > SERVERS_MAX:
+            raise Wrong("too-many-servers", f"{len(texts)} servers are too many", f"name at most {SERVERS_MAX}")
+        servers = []
+        for one in texts:
+            if (server := _server(one)) is None:
+                raise Wrong("bad-upstream", f"`{one:.80}` is no address of a server", _URL_HINT)
+            servers.append(server)
+        if (twice := _twice(servers)) is not None:
+            raise Wrong("given-twice", f"{twice} is there twice", "give it a weight instead")
         return (Group(DEFAULT_GROUP, tuple(servers)),)
 
     def read_node(self, document: Document, node: Node) -> tuple[Group, ...] | None:
@@ -93,15 +115,14 @@ class Upstreams(Kind):
 
     def show(self, value: Any) -> str:  # noqa: ANN401  # see `Kind`
         """See `Kind`."""
-        return "; ".join(f"{group.name}: {', '.join(group.servers)}" for group in value)
+        return "; ".join(f"{group.name}: {', '.join(map(str, group.servers))}" for group in value)
 
 
 def _options() -> dict[str, Setting]:
     # The table holds this kind, so it can be looked at only later.
-    from tidegate.proxy.table import OWN_GROUPS  # noqa: PLC0415
+    from tidegate.proxy.table import GROUP_OPTIONS  # noqa: PLC0415
 
-    start = "upstream."
-    return {setting.key.removeprefix(start): setting for setting in OWN_GROUPS["Upstreams"] if setting.key.startswith(start)}
+    return GROUP_OPTIONS
 
 
 def _group(document: Document, name: str, key: Node, node: Node) -> Group | None:
@@ -143,7 +164,7 @@ def _take(document: Document, setting: Setting, option: str, node: Node, found: 
     found[option] = document.path.parent / value if isinstance(setting.kind, File) else value
 
 
-def _servers(document: Document, node: Node) -> tuple[str, ...] | None:
+def _servers(document: Document, node: Node) -> tuple[Server, ...] | None:
     if isinstance(node, Branch):
         document.add("wrong-type", node, f"a list of servers is expected, and this is {kind_of(node)}", _URL_HINT)
         return None
@@ -151,14 +172,26 @@ def _servers(document: Document, node: Node) -> tuple[str, ...] | None:
     if len(texts) > SERVERS_MAX:
         document.add("too-many-servers", node, f"{len(texts)} servers are too many", f"name at most {SERVERS_MAX}")
         return None
-    is_right = bool(texts)
+    servers: list[Server] = []
     for at, text in texts:
-        if (hint := _wrong_with(text)) is not None:
-            document.add("bad-upstream", at, f"`{text:.80}` is no address of a server", hint)
-            is_right = False
-    return tuple(text for _, text in texts) if is_right else None
+        if (server := _server(text)) is None:
+            document.add("bad-upstream", at, f"`{text:.80}` is no address of a server", _URL_HINT)
+        elif _twice([*servers, server]) is not None:
+            document.add("given-twice", at, f"{server.url} is there twice", "give it a weight instead")
+        else:
+            servers.append(server)
+    return tuple(servers) if servers and len(servers) == len(texts) else None
 
 
-def _wrong_with(url: str) -> str | None:
-    found = _URL.fullmatch(url)
-    return None if found is not None and int(found["port"] or 80) <= _PORT_MAX else _URL_HINT
+def _server(text: str) -> Server | None:
+    found = _WEIGHT.fullmatch(text)
+    url = None if found is None else _URL.fullmatch(found["url"])
+    if found is None or url is None or int(url["port"] or 80) > _PORT_MAX:
+        return None
+    return Server(found["url"], int(found["weight"] or 1))
+
+
+def _twice(servers: list[Server]) -> str | None:
+    # By host and port: metrics tell them apart by these.
+    places = [server.url.partition("://")[2].lower() for server in servers]
+    return next((place for place in places if places.count(place) > 1), None)

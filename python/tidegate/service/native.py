@@ -16,25 +16,27 @@ if TYPE_CHECKING:
 _CPU_MAX = Path("/sys/fs/cgroup/cpu.max")
 
 
-def to_json(settings: Settings) -> str:
+def to_json(settings: Settings, *, has_control: bool = False) -> str:
     """
     Writes the document. It may hold the token: it is for the server, not for logs.
 
     Args:
         settings: The settings.
+        has_control: Whether a control plane takes events.
 
     Returns:
         The document.
     """
-    return json.dumps(to_document(settings))
+    return json.dumps(to_document(settings, has_control=has_control))
 
 
-def to_document(settings: Settings) -> dict[str, Any]:
+def to_document(settings: Settings, *, has_control: bool = False) -> dict[str, Any]:
     """
     Makes the document. It may hold the token: it is for the server, not for logs.
 
     Args:
         settings: The settings.
+        has_control: Whether a control plane takes events.
 
     Returns:
         The document.
@@ -52,6 +54,7 @@ def to_document(settings: Settings) -> dict[str, Any]:
         "deny_status": settings["deny_status"],
         "top_size": settings["top.size"],
         "top_keys": settings["top.keys"],
+        "events": _events(settings) if has_control and settings["events.buffer"] else None,
         "otlp": None if endpoint is None else {"endpoint": endpoint, "share": settings["otlp.share"]},
     }
 
@@ -71,6 +74,11 @@ def cores() -> int:
         # No container, or one without a limit.
         return found
     return max(1, min(found, allowed))
+
+
+def _events(settings: Settings) -> dict[str, Any]:
+    names = ("buffer", "share", "per_second", "recordings_per_second")
+    return {name: settings[f"events.{name}"] for name in names} | {"attributes": list(settings["events.attributes"])}
 
 
 def _section(settings: Settings, name: str) -> dict[str, Any]:

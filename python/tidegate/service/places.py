@@ -17,6 +17,8 @@ _PORT_MAX = 65_535
 _SOCKET_PATH_MAX = 107
 """What the kernel has room for."""
 
+_ATTRIBUTE = re.compile(r"(?:(?:header|query):)?[A-Za-z0-9_.-]{1,100}")
+
 
 @dataclass(frozen=True, slots=True)
 class Place:
@@ -145,6 +147,18 @@ class Names(Kind):
                 "bad-host", f"`{text:.80}` is no name of a host", "write names without a scheme and a port, such as limits.example.com"
             )
         return text.lower()
+
+
+@dataclass(frozen=True, slots=True)
+class Attributes(Names):
+    """
+    Names of attributes as rules write them, such as `path` or `header:x-plan`. `none` is no name.
+    """
+
+    def _one(self, text: str) -> str:
+        if not _ATTRIBUTE.fullmatch(text):
+            raise Wrong("bad-attribute", f"`{text:.80}` is no attribute", "write names as rules do, such as path or header:x-plan")
+        return text
 
 
 def _is_host(found: re.Match[str]) -> bool:

@@ -37,11 +37,12 @@ class Service:
         self.limiter = RuleLimiter(
             settings["rules"], watch=settings["watch"], merge_domains=settings["merge_domains"], **settings.store_options
         )
-        self._server = Server(self.limiter, self.document())
-        if self.limiter.watcher is not None:
-            self.limiter.watcher.listen(self._note)
         self.control = self._beside()
         """The control plane beside it, if it is wanted and installed."""
+        self.server = Server(self.limiter, self.document())
+        """What serves. The control plane takes events and counts from it."""
+        if self.limiter.watcher is not None:
+            self.limiter.watcher.listen(self._note)
 
     def document(self) -> str:
         """
@@ -50,13 +51,13 @@ class Service:
         Returns:
             One JSON document.
         """
-        return native.to_json(self.settings)
+        return native.to_json(self.settings, has_control=self.control is not None)
 
     @property
     def addresses(self) -> dict[str, str]:
         """Where it listens, by the names of the ports: `http`, `grpc`, `admin`. Those that are off are missing."""
         admin = None if self.control is None else self.control.address
-        return self._server.addresses if admin is None else {**self._server.addresses, "admin": admin}
+        return self.server.addresses if admin is None else {**self.server.addresses, "admin": admin}
 
     def start(self) -> dict[str, str]:
         """
@@ -68,7 +69,7 @@ class Service:
         Raises:
             StartupError: A port is taken, a certificate is wrong, or the like.
         """
-        self._server.start()
+        self.server.start()
         if self.control is not None:
             self.control.start()
         return self.addresses
@@ -80,7 +81,7 @@ class Service:
         Returns:
             What is wrong with the rules, if anything is.
         """
-        if (wrong := self._server.reload_certificates()) is not None:
+        if (wrong := self.server.reload_certificates()) is not None:
             LOG.error("certificates refused, those in force stay: %s", wrong)
         if self.control is not None:
             self.control.reload()
@@ -107,13 +108,13 @@ class Service:
         Returns:
             How many connections were cut, because `shutdown.limit` was over.
         """
-        return self._server.drain(self.settings["shutdown.grace"] if grace is None else grace, self.settings["shutdown.limit"])
+        return self.server.drain(self.settings["shutdown.grace"] if grace is None else grace, self.settings["shutdown.limit"])
 
     def stop(self) -> None:
         """
         Ends at once. Nothing happens if it has ended.
         """
-        self._server.stop()
+        self.server.stop()
         # Last, so that the dashboard shows how the service drains, and what was decided until then is counted.
         if self.control is not None:
             self.control.stop()
@@ -144,4 +145,4 @@ class Service:
         return Control(self.settings, self)
 
     def _note(self, problem: RuleError | None) -> None:
-        self._server.note_reload(None if problem is None else str(problem))
+        self.server.note_reload(None if problem is None else str(problem))

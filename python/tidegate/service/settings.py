@@ -19,7 +19,7 @@ from tidegate.service.sources import Reading
 from tidegate.service.table import TABLE
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from tidegate.service.places import Place
     from tidegate.service.table import Setting
@@ -45,12 +45,16 @@ class Settings:
         origins: Who gave them: a place in a file, a flag, a variable; those that nobody gave are missing.
         warnings: What is possible, and perhaps not meant.
         table: The settings that there are.
+        config: The file that some of them come from, if what can change while it runs is to be read again.
+        again: Reads all of them again.
     """
 
     values: Mapping[str, Any]
     origins: Mapping[str, str]
     warnings: tuple[str, ...] = ()
     table: Mapping[str, Setting] = field(default_factory=lambda: TABLE)
+    config: Path | None = None
+    again: Callable[[], Settings] | None = None
 
     def __getitem__(self, key: str) -> Any:  # noqa: ANN401  # each setting has a type of its own
         return self.values[key]

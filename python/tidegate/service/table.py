@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from tidegate.service.kinds import Address, Choice, File, Flag, Seconds, Share, Size, Text, Whole
-from tidegate.service.places import Listen, Names, Networks, Place
+from tidegate.service.places import Attributes, Listen, Names, Networks, Place
 
 if TYPE_CHECKING:
     from tidegate.service.kinds import Kind
@@ -149,6 +149,53 @@ GROUPS: Final[dict[str, tuple[Setting, ...]]] = {
             "What is kept and shown of customers' API keys: their first characters, a digest, or all of it.",
         ),
         Setting("admin.approval", Flag(), False, "Whether a change of rules needs the approval of a second person."),
+    ),
+    "Events": (
+        Setting(
+            "events.buffer",
+            Whole(0, 1_000_000),
+            16_384,
+            "How many decisions wait for the control plane at most; more are dropped and counted. 0 is none.",
+        ),
+        Setting("events.share", Share(), 1.0, "The largest share of allowed decisions that it is told of. Denied ones all are."),
+        Setting(
+            "events.per_second",
+            Whole(0, 1_000_000),
+            1000,
+            "About how many of them a second at most: the share shrinks by halves, and each stands for more.",
+        ),
+        Setting(
+            "events.recordings_per_second",
+            Whole(0, 10_000),
+            20,
+            "About how many requests a second are recorded to be decided again; 0 is none.",
+        ),
+        Setting(
+            "events.attributes",
+            Attributes(),
+            ("method", "path", "host", "scheme", "tier", "tenant"),
+            "Facts that are recorded as they are, of all others only digests. A list in a file, commas elsewhere, or `none`.",
+        ),
+        Setting("events.instance", Text(), None, "The name of this instance among others; by default its host and process."),
+        Setting("events.recent", Whole(0, 1_000_000), 20_000, "How many of the last events the database keeps."),
+        Setting("events.keys", Whole(0, 100_000), 500, "Of how many keys a minute, those that ask most, the database keeps the use."),
+        Setting("events.keep_recordings", Seconds(60, 2_592_000), 7200.0, "How long recordings are kept."),
+        Setting(
+            "events.keep_minutes", Seconds(3600, 31_536_000), 86_400.0, "How long the use of single minutes is kept; then that of hours."
+        ),
+        Setting("events.keep_hours", Seconds(86_400, 315_360_000), 7_776_000.0, "How long the use of hours is kept."),
+        Setting("events.file", File(), None, "A file to which events are written, one JSON object in a line."),
+        Setting(
+            "events.file_bytes", Size(65_536, 1024 * 1024 * 1024), 64 * 1024 * 1024, "How large it becomes before another one is begun."
+        ),
+        Setting("events.file_count", Whole(1, 1000), 5, "How many such files are kept, this one among them."),
+        Setting("events.kafka", Text(), None, "Servers of Kafka to which events go, such as `broker1:9092,broker2:9092`."),
+        Setting("events.kafka_topic", Text(), "tidegate.events", "The topic."),
+        Setting("events.kafka_config", File(), None, "A JSON file with more options of librdkafka, such as how to sign in."),
+        Setting("events.clickhouse", Address(), None, "A ClickHouse to which events go, such as `http://127.0.0.1:8123`."),
+        Setting("events.clickhouse_table", Text(), "tidegate_events", "Its table, `name` or `database.name`. It is made if it is missing."),
+        Setting("events.clickhouse_user", Text(), None, "Who signs in there."),
+        Setting("events.clickhouse_password_file", File(), None, "A file with the password."),
     ),
     "Threads": (
         Setting("workers", Whole(0, 1024), 0, "Threads that serve; 0 is one for each core that the process may use."),

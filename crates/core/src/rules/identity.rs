@@ -105,6 +105,14 @@ impl Identity {
         Cow::Owned([stated.map_or("client", |(tag, _)| tag), ":", &name].concat())
     }
 
+    /// A client's name in its two parts: where it is from, if the name says so, and the rest.
+    pub fn parts<'n>(&self, client: &'n str) -> (Option<&'n str>, &'n str) {
+        match client.split_once(':') {
+            Some((tag, name)) if self.is_tagged => (Some(tag), name),
+            _ => (None, client),
+        }
+    }
+
     /// What one source says.
     fn find<'a>(&self, source: &Source, request: &mut Request<'a>, claims: &dyn Claims) -> Option<Cow<'a, str>> {
         match &source.place {

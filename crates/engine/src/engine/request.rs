@@ -181,6 +181,12 @@ impl Engine {
         Ok((seen, explained.collect()))
     }
 
+    /// Calls `act` with the facts about a request as the rules see them that decided on it; `None` if no rules did.
+    pub fn with_facts<R>(&self, decision: &Decision, facts: &impl Facts, act: impl FnOnce(&Request<'_>) -> R) -> Option<R> {
+        let rules = decision.plan.rules()?;
+        Some(act(&self.request(&decision.plan, rules, facts).0))
+    }
+
     /// Debits what a decision charged, once more; only the rules that charged all of it, for what the others count did not grow.
     pub(super) fn debit_again(&self, decision: &Decision, requested: &Requested, cost: u64) -> Decision {
         let plan = Arc::clone(&decision.plan);

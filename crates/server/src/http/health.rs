@@ -66,6 +66,12 @@ fn reasons(app: &App) -> Vec<Reason> {
     if let Some(problem) = app.tls_problem() {
         reasons.push(Reason::new("certificates_not_reloaded", &problem));
     }
+    if let Some(proxy) = &app.proxy {
+        if let Some(problem) = proxy.problem() {
+            reasons.push(Reason::new("upstreams_not_reloaded", &problem));
+        }
+        reasons.extend(proxy.group_problems().iter().map(|problem| Reason::new("upstream_down", problem)));
+    }
     let health = app.engine.remote().map(|remote| remote.health());
     for shard in health.iter().flat_map(|health| &health.shards) {
         if !shard.is_up {

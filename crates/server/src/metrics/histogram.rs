@@ -11,18 +11,21 @@ pub(super) const BOUNDS_US: [u64; 20] = [
 ];
 
 /// Durations in buckets, and their sum.
-#[derive(Debug, Default)]
-pub(super) struct Histogram {
+#[derive(Debug)]
+pub(crate) struct Histogram {
+    bounds_us: &'static [u64],
     /// The last bucket has no bound.
-    buckets: [AtomicU64; BOUNDS_US.len() + 1],
+    buckets: Box<[AtomicU64]>,
     sum_ns: AtomicU64,
 }
 
 /// What histograms hold together.
-#[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Total {
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Total {
+    /// The upper bounds of the buckets.
+    pub(super) bounds_us: &'static [u64],
     /// How many durations are at most as long as each bound.
-    pub(super) up_to: [u64; BOUNDS_US.len()],
+    pub(super) up_to: Vec<u64>,
     /// How many there are.
     pub(super) count: u64,
     /// Their sum.
@@ -30,18 +33,25 @@ pub(super) struct Total {
 }
 
 impl Histogram {
+    /// One with buckets up to these bounds, which grow.
+    pub(crate) fn new(bounds_us: &'static [u64]) -> Self {
+        let buckets = (0..=bounds_us.len()).map(|_| AtomicU64::new(0)).collect();
+        Self { bounds_us, buckets, sum_ns: AtomicU64::new(0) }
+    }
+
     /// Takes one in.
-    pub(super) fn observe(&self, took: Duration) {
+    pub(crate) fn observe(&self, took: Duration) {
         let took_ns = u64::try_from(took.as_nanos()).unwrap_or(u64::MAX);
-        let bucket = BOUNDS_US.partition_point(|&bound_us| bound_us * 1_000 < took_ns);
+        let bucket = self.bounds_us.partition_point(|&bound_us| bound_us * 1_000 < took_ns);
         self.buckets[bucket].fetch_add(1, Ordering::Relaxed);
         self.sum_ns.fetch_add(took_ns, Ordering::Relaxed);
     }
 }
 
-impl<'a> FromIterator<&'a Histogram> for Total {
-    fn from_iter<I: IntoIterator<Item = &'a Histogram>>(histograms: I) -> Self {
-        let mut buckets = [0; BOUNDS_US.len() + 1];
+impl Total {
+    /// What histograms with these bounds hold.
+    pub(crate) fn of<'a>(bounds_us: &'static [u64], histograms: impl IntoIterator<Item = &'a Histogram>) -> Self {
+        let mut buckets = vec![0; bounds_us.len() + 1];
         let mut sum_ns = 0;
         for histogram in histograms {
             for (total, bucket) in buckets.iter_mut().zip(&histogram.buckets) {
@@ -49,7 +59,7 @@ impl<'a> FromIterator<&'a Histogram> for Total {
             }
             sum_ns += histogram.sum_ns.load(Ordering::Relaxed);
         }
-        let mut up_to = [0; BOUNDS_US.len()];
+        let mut up_to = vec![0; bounds_us.len()];
         let mut count = 0;
         for (index, bucket) in buckets.into_iter().enumerate() {
             count += bucket;
@@ -57,7 +67,7 @@ impl<'a> FromIterator<&'a Histogram> for Total {
                 *up_to = count;
             }
         }
-        Self { up_to, count, sum_ns }
+        Self { bounds_us, up_to, count, sum_ns }
     }
 }
 
@@ -67,12 +77,12 @@ mod tests {
 
     #[test]
     fn a_duration_is_counted_in_every_bucket_that_reaches_it() {
-        let (one, two) = (Histogram::default(), Histogram::default());
+        let (one, two) = (Histogram::new(&BOUNDS_US), Histogram::new(&BOUNDS_US));
         one.observe(Duration::from_micros(10));
         one.observe(Duration::from_nanos(10_001));
         two.observe(Duration::from_secs(5));
 
-        let total: Total = [&one, &two].into_iter().collect();
+        let total = Total::of(&BOUNDS_US, [&one, &two]);
 
         assert_eq!(total.up_to[..3], [1, 2, 2]);
         assert_eq!(total.up_to[BOUNDS_US.len() - 1], 2);

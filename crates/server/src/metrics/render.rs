@@ -6,7 +6,7 @@ use tidegate_store::store::StoreError;
 use super::histogram::{BOUNDS_US, Total};
 use super::page::{Kind, Page, seconds};
 use super::rules::Outcome;
-use super::{AnswerCode, ConnectionFailure, Metrics, Port, Protocol, process};
+use super::{AnswerCode, ConnectionFailure, Metrics, Port, Protocol, process, upstreams};
 use crate::app::App;
 
 use std::sync::atomic::Ordering;
@@ -24,9 +24,18 @@ impl Metrics {
         write_store(&mut page, app);
         self.write_rules(&mut page, app);
         self.write_connections(&mut page);
+        if let Some(proxy) = &app.proxy {
+            upstreams::write(&mut page, proxy);
+        }
         if let Some(tracer) = &app.tracer {
             let help = "Spans that were not sent, because the collector was slow or away.";
             page.single("ratelimit_spans_dropped_total", Kind::Counter, help, tracer.dropped());
+        }
+        if let Some(events) = &app.events {
+            let help = "Decisions that the control plane took to tell of them.";
+            page.single("ratelimit_events_total", Kind::Counter, help, events.taken());
+            let help = "Decisions that it was not told of, because it did not take them in time.";
+            page.single("ratelimit_events_dropped_total", Kind::Counter, help, events.dropped());
         }
         page.begin("ratelimit_build_info", Kind::Gauge, "Always 1; the version is in the label.");
         page.sample("ratelimit_build_info", &[("version", env!("CARGO_PKG_VERSION"))], 1);
@@ -61,16 +70,8 @@ impl Metrics {
         let name = "ratelimit_check_duration_seconds";
         page.begin(name, Kind::Histogram, "From a request that was read to its answer, for requests that were decided on.");
         for protocol in Protocol::ALL {
-            let Total { up_to, count, sum_ns } = self.shards.durations(protocol).collect();
-            let protocol = ("protocol", protocol.as_str());
-            let bucket = format!("{name}_bucket");
-            for (bound_us, up_to) in BOUNDS_US.into_iter().zip(up_to) {
-                let bound = decimal(bound_us);
-                page.sample(&bucket, &[protocol, ("le", &bound)], up_to);
-            }
-            page.sample(&bucket, &[protocol, ("le", "+Inf")], count);
-            page.sample(&format!("{name}_sum"), &[protocol], seconds(sum_ns));
-            page.sample(&format!("{name}_count"), &[protocol], count);
+            let total = Total::of(&BOUNDS_US, self.shards.durations(protocol));
+            write_histogram(page, name, ("protocol", protocol.as_str()), &total);
         }
         let name = "ratelimit_requests_total";
         page.begin(name, Kind::Counter, "Answered requests of every kind, by the status of HTTP or gRPC.");
@@ -194,6 +195,17 @@ fn write_remote(page: &mut Page, health: &Health) {
 
 fn circuit(shard: &ShardHealth) -> usize {
     CIRCUIT.iter().position(|&state| state == shard.breaker).unwrap_or_default()
+}
+
+/// The samples of a histogram.
+pub(super) fn write_histogram(page: &mut Page, name: &str, label: (&str, &str), total: &Total) {
+    let bucket = format!("{name}_bucket");
+    for (&bound_us, up_to) in total.bounds_us.iter().zip(&total.up_to) {
+        page.sample(&bucket, &[label, ("le", &decimal(bound_us))], up_to);
+    }
+    page.sample(&bucket, &[label, ("le", "+Inf")], total.count);
+    page.sample(&format!("{name}_sum"), &[label], seconds(total.sum_ns));
+    page.sample(&format!("{name}_count"), &[label], total.count);
 }
 
 /// Microseconds as seconds, without zeros at the end, as Prometheus itself writes bounds.

@@ -1,7 +1,7 @@
 //! What each rule said, found by its number.
 //!
 //! A generation of rules has one table. Rules of the same name in the next generation go on with the same counters, so that no count is lost or taken
-//! back by a reload; those that are gone leave the page.
+//! back by a reload; those that are gone leave the page, but not the table: they may come back, and what they said last is still to be added up.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -20,6 +20,8 @@ use super::shard::{shards_of, thread_number};
 
 /// The name under which limits are counted that descriptors bring along. No rule can have it.
 const OWN_LIMITS: &str = "(override)";
+/// How many rules that are gone are remembered: one that were made anew all the time would otherwise fill the memory.
+const GONE_MAX: usize = 10_000;
 
 /// What a rule said.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -60,6 +62,8 @@ struct Table {
     rules: Vec<Arc<Counter>>,
     /// Those of rules, and those of limits of descriptors by their path.
     by_name: BTreeMap<Arc<str>, Arc<Counter>>,
+    /// Those of rules that are not in force any more, at most [`GONE_MAX`].
+    gone: BTreeMap<Arc<str>, Arc<Counter>>,
 }
 
 /// What one rule said, by worker.
@@ -114,6 +118,12 @@ impl RuleCounters {
         table.by_name.iter().map(|(name, counter)| (Arc::clone(name), counter.totals())).collect()
     }
 
+    /// The same with the rules that are not in force any more: numbers that never go back.
+    pub(super) fn all_totals(&self, engine: &Engine) -> BTreeMap<String, [u64; Outcome::ALL.len()]> {
+        let table = self.table(engine, engine.plan().generation());
+        table.by_name.iter().chain(&table.gone).map(|(name, counter)| (name.to_string(), counter.totals())).collect()
+    }
+
     /// The table of a generation, or that of a later one.
     fn table(&self, engine: &Engine, generation: u64) -> Guard<Arc<Table>> {
         let table = self.table.load();
@@ -139,7 +149,7 @@ impl Table {
     fn new(plan: &Plan, before: &Self, shards: usize) -> Self {
         let mut by_name = BTreeMap::new();
         let mut counter = |name: &Arc<str>| {
-            let old = || before.by_name.get(name).map_or_else(|| Arc::new(Counter::new(shards)), Arc::clone);
+            let old = || before.of_name(name).map_or_else(|| Arc::new(Counter::new(shards)), Arc::clone);
             Arc::clone(by_name.entry(Arc::clone(name)).or_insert_with(old))
         };
         let mut rules = Vec::new();
@@ -155,7 +165,13 @@ impl Table {
                 counter(&Arc::from(OWN_LIMITS));
             }
         }
-        Self { generation: plan.generation(), rules, by_name }
+        let left = before.by_name.iter().chain(&before.gone).filter(|(name, _)| !by_name.contains_key(*name)).take(GONE_MAX);
+        let gone = left.map(|(name, counter)| (Arc::clone(name), Arc::clone(counter))).collect();
+        Self { generation: plan.generation(), rules, by_name, gone }
+    }
+
+    fn of_name(&self, name: &str) -> Option<&Arc<Counter>> {
+        self.by_name.get(name).or_else(|| self.gone.get(name))
     }
 
     /// The counter of a rule, by its number in the generation that decided. If that is not in force any more, the name is the same.
@@ -163,7 +179,7 @@ impl Table {
         if self.generation == decision.generation() {
             return self.rules.get(number);
         }
-        self.by_name.get(&decision.plan().rules()?.set.rule(number).name)
+        self.of_name(&decision.plan().rules()?.set.rule(number).name)
     }
 }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tidegate_store::store::StoreError;
 
-use super::histogram::Histogram;
+use super::histogram::{BOUNDS_US, Histogram};
 use super::rules::Outcome;
 use super::{AnswerCode, Protocol};
 
@@ -27,7 +27,7 @@ thread_local! {
 }
 
 /// How many shards there are for so many workers: a power of two.
-pub(super) fn shards_of(workers: usize) -> usize {
+pub(crate) fn shards_of(workers: usize) -> usize {
     workers.clamp(1, SHARDS_MAX).next_power_of_two()
 }
 
@@ -119,7 +119,7 @@ impl Shard {
     fn new() -> Self {
         Self {
             protocols: std::array::from_fn(|_| OfProtocol {
-                durations: Histogram::default(),
+                durations: Histogram::new(&BOUNDS_US),
                 checks: Default::default(),
                 unmatched: AtomicU64::new(0),
                 http: (0..HTTP_CODES).map(|_| AtomicU64::new(0)).collect(),

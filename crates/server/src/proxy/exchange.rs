@@ -17,6 +17,10 @@ use super::settings::GroupSettings;
 /// Why there is no response.
 #[derive(Debug)]
 pub(super) enum Failure {
+    /// There is no server, or none that takes connections.
+    Unreachable,
+    /// A connection took too long.
+    ConnectLate,
     /// The connection had ended before anything was sent: the request as it was.
     Unsent(Box<Request<RequestBody>>),
     /// The server broke off, or did not speak HTTP.

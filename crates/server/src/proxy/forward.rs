@@ -6,20 +6,23 @@ use http::header::{CONNECTION, CONTENT_LENGTH, EXPECT, HOST, TE, TRANSFER_ENCODI
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Uri, Version};
 use hyper::body::Incoming;
+use smallvec::SmallVec;
 use tokio::time::Instant;
 
+use super::counts::Outcome;
 use super::dial::DialError;
 use super::exchange::{Failure, exchange};
-use super::group::{Chosen, Group};
+use super::group::Group;
 use super::head::{self, Origin, Wants};
-use super::pool::Lent;
+use super::or_never;
+use super::pool::{self, Lent};
 use super::refuse::ending;
 use super::request_body::RequestBody;
 use super::response_body::{Held, ResponseBody};
+use super::server::{Chosen, Server};
 use super::settings::{HostPolicy, UpstreamProtocol};
 use super::slot::Slot;
 use super::tunnel::Tunnel;
-use super::{Proxy, or_never};
 use crate::body::Body;
 use crate::http::Problem;
 
@@ -35,12 +38,12 @@ pub(super) struct Asked<'a> {
 }
 
 /// Forwards a request, and answers what a server answers or why none does.
-pub(super) async fn forward(proxy: &Proxy, group: &Group, asked: Asked<'_>, slot: Option<Slot>) -> Response<Body> {
+pub(super) async fn forward(group: &Group, asked: Asked<'_>, slot: Option<Slot>) -> Response<Body> {
     let deadline = Instant::now() + or_never(group.settings.total_timeout);
     let version = asked.head.version;
     let wants = asked.wants;
     let progress = Arc::clone(asked.body.progress());
-    let (response, lent) = match sent(proxy, group, asked, deadline).await {
+    let (response, lent) = match sent(group, asked, deadline).await {
         Ok(sent) => sent,
         Err(problem) => return closing_if_unread(problem, version),
     };
@@ -52,64 +55,87 @@ pub(super) async fn forward(proxy: &Proxy, group: &Group, asked: Asked<'_>, slot
 }
 
 /// Sends a request to one server after the other, until one answers.
-async fn sent(
-    proxy: &Proxy,
-    group: &Group,
-    asked: Asked<'_>,
-    deadline: Instant,
-) -> Result<(Response<Incoming>, Lent), (Problem, bool)> {
+///
+/// It is sent elsewhere if nothing of it was sent, or if the server broke off before it answered and the request may be repeated: its method is idempotent, and
+/// it has no body, which is gone once it was read. Who took too long is not asked again: the server may be at work on it still.
+async fn sent(group: &Group, asked: Asked<'_>, deadline: Instant) -> Result<(Response<Incoming>, Lent), (Problem, bool)> {
     let may_repeat = asked.body.is_empty() && asked.head.method.is_idempotent() && !asked.wants.upgrade;
     let mut is_unread = !asked.body.is_empty();
     let mut outgoing = Outgoing::new(asked, group);
-    let mut tried = Vec::new();
-    let mut again = None;
-    let mut why = DialError::Refused;
+    let mut tried: SmallVec<[u64; 4]> = SmallVec::new();
+    // To be asked once more, on a new connection.
+    let mut again: Option<Chosen> = None;
+    let mut why = Failure::Unreachable;
     while tried.len() <= group.settings.retries {
-        // Once more to the same one, or to the next.
+        let asked_at = Instant::now();
         let must_be_new = again.is_some();
-        let Some(server) = again.take().or_else(|| group.choose(&tried)) else { break };
-        let mut lent = match proxy.pool.lend(group, server, must_be_new).await {
+        let Some(server) = again.take().or_else(|| group.choose(&tried, asked_at)) else { break };
+        if !must_be_new && !tried.is_empty() {
+            group.counts.retried();
+        }
+        let id = server.id;
+        let mut lent = match pool::lend(group, server, must_be_new, deadline).await {
             Ok(lent) => lent,
             Err(error) => {
-                why = error;
-                tried.push(server.number);
+                why = if error == DialError::Late { Failure::ConnectLate } else { Failure::Unreachable };
+                tried.push(id);
+                if Instant::now() >= deadline {
+                    break;
+                }
                 continue;
             }
         };
+        // The server may have ended a kept connection at this very moment, which says nothing about the server.
         let may_be_stale = lent.is_reused && !must_be_new;
-        let copy = (may_be_stale && may_repeat).then(|| outgoing.copy());
-        let request = outgoing.request(server, group);
-        match exchange(&mut lent, request, &group.settings, deadline).await {
-            Ok(response) => return Ok((response, lent)),
-            Err(Failure::Unsent(request)) => {
+        let copy = may_repeat.then(|| outgoing.copy());
+        let request = outgoing.request(&lent.server, group);
+        match (exchange(&mut lent, request, &group.settings, deadline).await, copy) {
+            (Ok(response), _) => {
+                group.answered(&lent.server, response.status(), asked_at);
+                return Ok((response, lent));
+            }
+            (Err(Failure::Unsent(request)), _) => {
                 outgoing.take_back(*request);
-                if must_be_new {
-                    tried.push(server.number);
+                if may_be_stale {
+                    again = Some(lent.server);
                 } else {
-                    again = Some(server);
+                    group.failed(&lent.server, Outcome::Broken);
+                    tried.push(id);
                 }
             }
-            Err(failure) => match (failure, copy) {
-                (Failure::Broken, Some(copy)) => {
-                    outgoing = copy;
-                    again = Some(server);
+            (Err(Failure::Broken), Some(copy)) => {
+                outgoing = copy;
+                if may_be_stale {
+                    again = Some(lent.server);
+                } else {
+                    group.failed(&lent.server, Outcome::Broken);
+                    tried.push(id);
+                    why = Failure::Broken;
                 }
-                (failure, _) => {
-                    is_unread &= matches!(failure, Failure::ClientLate | Failure::Late | Failure::Broken);
-                    return Err((problem_of(&failure), is_unread));
-                }
-            },
+            }
+            (Err(failure), _) => {
+                group.failed(&lent.server, outcome_of(&failure));
+                is_unread &= matches!(failure, Failure::ClientLate | Failure::Late | Failure::Broken);
+                return Err((problem_of(&failure), is_unread));
+            }
         }
     }
-    let problem = match why {
-        DialError::Refused => Problem::new(StatusCode::BAD_GATEWAY, "no upstream can be reached"),
-        DialError::Late => Problem::new(StatusCode::GATEWAY_TIMEOUT, "no upstream can be reached in time"),
-    };
-    Err((problem, is_unread))
+    Err((problem_of(&why), is_unread))
+}
+
+fn outcome_of(failure: &Failure) -> Outcome {
+    match failure {
+        Failure::Unreachable | Failure::ConnectLate => Outcome::Unreachable,
+        Failure::Unsent(_) | Failure::Broken => Outcome::Broken,
+        Failure::Late => Outcome::Late,
+        Failure::ClientBroken | Failure::ClientLate => Outcome::Client,
+    }
 }
 
 fn problem_of(failure: &Failure) -> Problem {
     match failure {
+        Failure::Unreachable => Problem::new(StatusCode::BAD_GATEWAY, "no upstream can be reached"),
+        Failure::ConnectLate => Problem::new(StatusCode::GATEWAY_TIMEOUT, "no upstream can be reached in time"),
         Failure::Unsent(_) | Failure::Broken => {
             Problem::new(StatusCode::BAD_GATEWAY, "the upstream broke off before it answered")
         }
@@ -155,7 +181,9 @@ fn switch(mut response: Response<Incoming>, mut held: Held, wants: Wants) -> Res
     *switched.headers_mut() = std::mem::take(response.headers_mut());
     switched.headers_mut().insert(CONNECTION, HeaderValue::from_static("upgrade"));
     switched.headers_mut().insert(UPGRADE, protocol.unwrap_or(HeaderValue::from_static("websocket")));
-    switched.extensions_mut().insert(Tunnel::new(server, held.slot.take()));
+    // To balance and to reload, it is a request under way as long as it lives.
+    let under_way = held.lent.take().map(|lent| lent.server);
+    switched.extensions_mut().insert(Tunnel::new(server, held.slot.take(), under_way));
     switched
 }
 
@@ -224,7 +252,7 @@ impl Outgoing {
     }
 
     /// The request for one server. Fields and body go with it, the rest stays.
-    fn request(&mut self, server: Chosen<'_>, group: &Group) -> Request<RequestBody> {
+    fn request(&mut self, server: &Server, group: &Group) -> Request<RequestBody> {
         let authority = &server.url.authority;
         let said = self.host.as_ref().filter(|_| group.settings.host == HostPolicy::Preserve);
         let host = said.cloned().or_else(|| HeaderValue::try_from(authority.as_str()).ok());

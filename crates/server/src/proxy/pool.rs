@@ -4,23 +4,29 @@
 
 use std::collections::VecDeque;
 use std::fmt;
-use std::sync::Arc;
+use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use hyper::client::conn::{http1, http2};
 use parking_lot::Mutex;
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout_at};
 
+use super::counts::Outcome;
 use super::dial::{self, DialError};
-use super::group::{Chosen, Group};
+use super::group::Group;
+use super::or_never;
 use super::request_body::RequestBody;
+use super::server::{Chosen, Server};
 use super::settings::UpstreamProtocol;
 use crate::metrics::thread_number;
 
-/// All connections that nobody uses, and those that many do.
+/// The connections to one server: those that nobody uses, and those that many do.
 #[derive(Debug)]
 pub(super) struct Pool {
-    workers: Box<[Box<[Kept]>]>,
+    workers: Box<[Kept]>,
+    /// Whether nobody is to use the server any more: then nothing is kept.
+    is_closed: AtomicBool,
 }
 
 /// What a worker keeps for one server.
@@ -49,9 +55,8 @@ pub(super) enum Sender {
 
 /// A connection that a request uses.
 pub(super) struct Lent {
-    pool: Arc<Pool>,
+    pub(super) server: Chosen,
     worker: usize,
-    server: usize,
     keep_alive: Duration,
     idle_max: usize,
     pub(super) sender: Sender,
@@ -60,45 +65,83 @@ pub(super) struct Lent {
 }
 
 impl Pool {
-    pub(super) fn new(workers: usize, servers: usize) -> Self {
-        let kept = |_| (0..servers).map(|_| Kept::default()).collect();
-        Self { workers: (0..workers.max(1).next_power_of_two()).map(kept).collect() }
+    pub(super) fn new(workers: usize) -> Self {
+        let workers = (0..workers.max(1).next_power_of_two()).map(|_| Kept::default()).collect();
+        Self { workers, is_closed: AtomicBool::new(false) }
     }
 
-    /// A connection to a server: one that is kept, or a new one.
-    pub(super) async fn lend(self: &Arc<Self>, group: &Group, server: Chosen<'_>, must_be_new: bool) -> Result<Lent, DialError> {
-        let settings = &group.settings;
-        let worker = thread_number() & (self.workers.len() - 1);
-        let lent = |sender, is_reused| Lent {
-            pool: Arc::clone(self),
-            worker,
-            server: server.number,
-            keep_alive: settings.keep_alive,
-            idle_max: settings.idle_connections,
-            sender,
-            is_reused,
-        };
-        let kept = &self.workers[worker][server.number];
-        match settings.protocol {
-            UpstreamProtocol::Http1 => {
-                if let Some(sender) = kept.take_idle(settings.keep_alive).filter(|_| !must_be_new) {
-                    return Ok(lent(Sender::Http1(sender), true));
-                }
-                Ok(lent(Sender::Http1(dial::http1(server.url, group).await?), false))
+    /// Ends all connections that nobody uses, and keeps none from now on. Requests under way are not touched.
+    pub(super) fn close(&self) {
+        self.is_closed.store(true, Ordering::SeqCst);
+        for kept in &self.workers {
+            kept.idle.lock().clear();
+            kept.shared.lock().take();
+        }
+    }
+}
+
+/// A connection to a server: one that is kept, or a new one.
+pub(super) async fn lend(group: &Group, server: Chosen, must_be_new: bool, deadline: Instant) -> Result<Lent, DialError> {
+    let worker = thread_number() & (server.pool.workers.len() - 1);
+    let at = deadline.min(Instant::now() + or_never(group.settings.connect_timeout));
+    let found = match server.protocol {
+        UpstreamProtocol::Http1 => {
+            let kept = server.pool.workers[worker].take_idle(group.settings.keep_alive).filter(|_| !must_be_new);
+            match kept {
+                Some(sender) => Ok((Sender::Http1(sender), true)),
+                None => within(at, dial::http1(&server, group)).await.map(|sender| (Sender::Http1(sender), false)),
             }
-            UpstreamProtocol::Http2 => {
-                if let Some(sender) = kept.shared() {
-                    return Ok(lent(Sender::Http2(sender), true));
-                }
-                let _connecting = kept.connecting.lock().await;
-                // Whoever was first may have made it.
-                if let Some(sender) = kept.shared() {
-                    return Ok(lent(Sender::Http2(sender), true));
-                }
-                let sender = dial::http2(server.url, group).await?;
-                *kept.shared.lock() = Some(sender.clone());
-                Ok(lent(Sender::Http2(sender), false))
+        }
+        UpstreamProtocol::Http2 => match server.pool.workers[worker].shared() {
+            Some(sender) => Ok((Sender::Http2(sender), true)),
+            None => within(at, connect_shared(&server.pool, worker, &server, group)).await,
+        },
+    };
+    let settings = &group.settings;
+    match found {
+        Ok((sender, is_reused)) => {
+            if !is_reused {
+                server.counts.connected();
             }
+            Ok(Lent { server, worker, keep_alive: settings.keep_alive, idle_max: settings.idle_connections, sender, is_reused })
+        }
+        Err(error) => {
+            server.counts.unconnected(error == DialError::Late);
+            server.note(Outcome::Unreachable, settings, Instant::now());
+            Err(error)
+        }
+    }
+}
+
+async fn connect_shared(pool: &Pool, worker: usize, server: &Server, group: &Group) -> io::Result<(Sender, bool)> {
+    let kept = &pool.workers[worker];
+    let _connecting = kept.connecting.lock().await;
+    // Whoever was first may have made it.
+    if let Some(sender) = kept.shared() {
+        return Ok((Sender::Http2(sender), true));
+    }
+    let sender = dial::http2(server, group).await?;
+    if !pool.is_closed.load(Ordering::SeqCst) {
+        *kept.shared.lock() = Some(sender.clone());
+    }
+    Ok((Sender::Http2(sender), false))
+}
+
+async fn within<T>(at: Instant, dialling: impl Future<Output = io::Result<T>>) -> Result<T, DialError> {
+    match timeout_at(at, dialling).await {
+        Ok(Ok(made)) => Ok(made),
+        Ok(Err(_)) => Err(DialError::Refused),
+        Err(_) => Err(DialError::Late),
+    }
+}
+
+impl Pool {
+    fn keep(&self, worker: usize, sender: http1::SendRequest<RequestBody>, keep_alive: Duration, idle_max: usize) {
+        let kept = &self.workers[worker];
+        kept.keep(sender, keep_alive, idle_max);
+        // Looked at afterwards: who closes meanwhile has seen it, or is seen.
+        if self.is_closed.load(Ordering::SeqCst) {
+            kept.idle.lock().clear();
         }
     }
 }
@@ -141,16 +184,16 @@ impl Kept {
 impl Lent {
     /// Gives it back after a request that ended as it should. Who only drops it ends a connection of HTTP/1.
     pub(super) fn give_back(self) {
-        let Self { pool, worker, server, keep_alive, idle_max, sender, .. } = self;
         // The one of HTTP/2 was never taken.
-        let Sender::Http1(mut sender) = sender else { return };
+        let Self { server, worker, keep_alive, idle_max, sender: Sender::Http1(mut sender), .. } = self else { return };
         if sender.is_ready() {
-            return pool.workers[worker][server].keep(sender, keep_alive, idle_max);
+            return server.pool.keep(worker, sender, keep_alive, idle_max);
         }
-        // Its task has not noticed yet that the response has ended.
+        // Its task has not noticed yet that the response has ended. To the server it is no longer under way.
+        let server = server.done();
         tokio::spawn(async move {
             if sender.ready().await.is_ok() {
-                pool.workers[worker][server].keep(sender, keep_alive, idle_max);
+                server.pool.keep(worker, sender, keep_alive, idle_max);
             }
         });
     }
@@ -158,6 +201,6 @@ impl Lent {
 
 impl fmt::Debug for Lent {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Lent").field("server", &self.server).field("is_reused", &self.is_reused).finish_non_exhaustive()
+        f.debug_struct("Lent").field("server", &self.server.name).field("is_reused", &self.is_reused).finish_non_exhaustive()
     }
 }

@@ -9,6 +9,7 @@ use http::uri::{Authority, Uri};
 use serde::{Deserialize, Deserializer};
 use tidegate_core::rules::address::Network;
 
+use super::balance::Balance;
 use crate::settings::{Listener, networks, seconds};
 
 /// The section.
@@ -35,13 +36,19 @@ pub struct GroupSettings {
     /// What routes call it.
     pub name: String,
     /// The servers.
-    pub servers: Vec<ServerUrl>,
+    pub servers: Vec<ServerSettings>,
+    /// How one of them is chosen.
+    pub balance: Balance,
     /// What is spoken with them.
     pub protocol: UpstreamProtocol,
     /// Which `Host` they are told.
     pub host: HostPolicy,
     /// Who signs the certificates of those that speak TLS, in PEM; `None` is whom the system trusts.
     pub tls_ca: Option<PathBuf>,
+    /// The chain that is shown to them, in PEM; `None` is none.
+    pub tls_cert: Option<PathBuf>,
+    /// Its private key, in PEM.
+    pub tls_key: Option<PathBuf>,
     /// How long a connection may take, with its handshakes.
     #[serde(deserialize_with = "seconds")]
     pub connect_timeout: Duration,
@@ -61,10 +68,68 @@ pub struct GroupSettings {
     pub idle_connections: usize,
     /// How many other servers are tried when one cannot be reached.
     pub retries: usize,
+    /// How often names of servers are looked up; 0 is once.
+    #[serde(deserialize_with = "seconds")]
+    pub resolve_interval: Duration,
+    /// How servers are asked whether they are well; `None` is not at all.
+    pub check: Option<CheckSettings>,
+    /// When a server that fails gets nothing for a while.
+    pub ejection: EjectionSettings,
+    /// If a smaller share of the servers than this is well, all are used.
+    pub panic_below: f64,
+    /// How long it takes until a server that comes back gets its whole share.
+    #[serde(deserialize_with = "seconds")]
+    pub slow_start: Duration,
+}
+
+/// A server, or several behind one name.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ServerSettings {
+    /// Where it is.
+    pub url: ServerUrl,
+    /// How many requests it gets, beside others; at least 1.
+    pub weight: u32,
+}
+
+/// How servers are asked whether they are well.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CheckSettings {
+    /// What is asked for.
+    pub path: String,
+    /// How often.
+    #[serde(deserialize_with = "seconds")]
+    pub interval: Duration,
+    /// How long it may take, with the connection.
+    #[serde(deserialize_with = "seconds")]
+    pub timeout: Duration,
+    /// How many in a row bring a server back.
+    pub healthy: u32,
+    /// How many in a row take it away.
+    pub unhealthy: u32,
+    /// The statuses of a server that is well, from one to another.
+    pub status: Vec<(u16, u16)>,
+}
+
+/// When a server that fails gets nothing for a while.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct EjectionSettings {
+    /// After how many failures in a row; 0 is never.
+    pub after: u32,
+    /// For how long; each time twice as long as the time before ...
+    #[serde(deserialize_with = "seconds")]
+    pub time: Duration,
+    /// ... but no longer than this.
+    #[serde(deserialize_with = "seconds")]
+    pub time_max: Duration,
+    /// Whether an answer with a status from 500 on is a failure too.
+    pub counts_5xx: bool,
 }
 
 /// What is spoken with a server.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum UpstreamProtocol {
     /// HTTP/1.1.

@@ -1,23 +1,23 @@
 //! TLS with servers: whom to trust, and what is spoken inside.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
 use tokio_rustls::TlsConnector;
 use tokio_rustls::rustls::crypto::aws_lc_rs;
 use tokio_rustls::rustls::{ClientConfig, RootCertStore};
 
-use super::settings::UpstreamProtocol;
-use crate::server::authorities;
+use super::settings::{GroupSettings, UpstreamProtocol};
+use crate::server::{authorities, certificates, private_key};
 
-/// TLS with the servers of a group. What it needs is read once, when the proxy starts.
+/// TLS with the servers of a group. What it needs is read once, when the group is made.
 #[derive(Default)]
 pub(super) struct Tls(OnceLock<Result<TlsConnector, String>>);
 
 impl Tls {
-    /// How a connection is secured, or what is wrong with the authorities.
-    pub(super) fn connector(&self, ca: Option<&PathBuf>, protocol: UpstreamProtocol) -> Result<&TlsConnector, &str> {
-        self.0.get_or_init(|| connector(ca.map(PathBuf::as_path), protocol)).as_ref().map_err(String::as_str)
+    /// How a connection is secured, or what is wrong with the files.
+    pub(super) fn connector(&self, group: &GroupSettings) -> Result<&TlsConnector, &str> {
+        self.0.get_or_init(|| connector(group)).as_ref().map_err(String::as_str)
     }
 }
 
@@ -27,16 +27,25 @@ impl std::fmt::Debug for Tls {
     }
 }
 
-fn connector(ca: Option<&Path>, protocol: UpstreamProtocol) -> Result<TlsConnector, String> {
-    let roots = match ca {
-        Some(path) => authorities(path).map_err(|why| format!("{} {why}", path.display()))?,
+fn connector(group: &GroupSettings) -> Result<TlsConnector, String> {
+    let wrong = |path: &Path, why: String| format!("{} {why}", path.display());
+    let roots = match &group.tls_ca {
+        Some(path) => authorities(path).map_err(|why| wrong(path, why))?,
         None => of_the_system()?,
     };
     // Not the provider of the process: another library may have chosen one, or none.
     let builder = ClientConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()));
     let builder = builder.with_safe_default_protocol_versions().map_err(|error| error.to_string())?;
-    let mut config = builder.with_root_certificates(roots).with_no_client_auth();
-    config.alpn_protocols = vec![match protocol {
+    let builder = builder.with_root_certificates(roots);
+    let mut config = match (&group.tls_cert, &group.tls_key) {
+        (Some(cert), Some(key)) => {
+            let chain = certificates(cert).map_err(|why| wrong(cert, why))?;
+            let stranger = |error| wrong(key, format!("does not belong to the certificate of {} ({error})", cert.display()));
+            builder.with_client_auth_cert(chain, private_key(key).map_err(|why| wrong(key, why))?).map_err(stranger)?
+        }
+        _ => builder.with_no_client_auth(),
+    };
+    config.alpn_protocols = vec![match group.protocol {
         UpstreamProtocol::Http1 => b"http/1.1".to_vec(),
         UpstreamProtocol::Http2 => b"h2".to_vec(),
     }];

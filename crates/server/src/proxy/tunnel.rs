@@ -8,6 +8,7 @@ use hyper_util::rt::TokioIo;
 use parking_lot::Mutex;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, copy_bidirectional};
 
+use super::server::Chosen;
 use super::slot::Slot;
 
 /// Where the bytes of a client go once it was told `101 Switching Protocols`.
@@ -20,16 +21,17 @@ struct End {
     server: OnUpgrade,
     /// Held as long as the bytes flow.
     _slot: Option<Slot>,
+    _under_way: Option<Chosen>,
 }
 
 impl Tunnel {
-    pub(super) fn new(server: OnUpgrade, slot: Option<Slot>) -> Self {
-        Self(Arc::new(Mutex::new(Some(End { server, _slot: slot }))))
+    pub(super) fn new(server: OnUpgrade, slot: Option<Slot>, under_way: Option<Chosen>) -> Self {
+        Self(Arc::new(Mutex::new(Some(End { server, _slot: slot, _under_way: under_way }))))
     }
 
     /// Passes bytes on until both sides have ended. `first` are those that the client has sent already.
     pub(crate) async fn run(self, mut client: impl AsyncRead + AsyncWrite + Unpin, first: Bytes) {
-        let Some(End { server, _slot }) = self.0.lock().take() else { return };
+        let Some(End { server, _slot, _under_way }) = self.0.lock().take() else { return };
         let Ok(server) = server.await else { return };
         let mut server = TokioIo::new(server);
         if server.write_all(&first).await.is_ok() {

@@ -128,7 +128,7 @@ pub(crate) fn authorities(path: &Path) -> Result<RootCertStore, String> {
     Ok(roots)
 }
 
-fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, String> {
+pub(crate) fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, String> {
     let bytes = read_file(path)?;
     let certificates: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&bytes).collect();
     let certificates = certificates.map_err(|error| format!("is no PEM file ({error})"))?;
@@ -138,7 +138,7 @@ fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, String> {
     Ok(certificates)
 }
 
-fn private_key(path: &Path) -> Result<PrivateKeyDer<'static>, String> {
+pub(crate) fn private_key(path: &Path) -> Result<PrivateKeyDer<'static>, String> {
     const HINT: &str = "has no private key in it; a PEM file has a line -----BEGIN PRIVATE KEY-----, and must not be encrypted";
     PrivateKeyDer::from_pem_slice(&read_file(path)?).map_err(|_| HINT.to_owned())
 }

@@ -1,5 +1,7 @@
 //! How a key is shown.
 
+use tidegate_store::digest::Digest;
+
 use crate::settings::ShownKeys;
 
 /// The longest text of a key, in characters.
@@ -8,7 +10,7 @@ const LENGTH_MAX: usize = 200;
 const SHOWN_MAX: usize = 4;
 
 /// The text of a key of these parts, each `name=value`.
-pub(super) fn masked(shown: ShownKeys, parts: &[String]) -> String {
+pub(crate) fn masked(shown: ShownKeys, parts: &[String]) -> String {
     let mut text = String::new();
     for part in parts {
         if !text.is_empty() {
@@ -17,17 +19,42 @@ pub(super) fn masked(shown: ShownKeys, parts: &[String]) -> String {
         match (shown, part.split_once('=')) {
             (ShownKeys::Masked, Some((name, value))) => {
                 text.extend([name, "="]);
-                let shown = (value.chars().count() / 2).min(SHOWN_MAX);
-                text.extend(value.chars().take(shown));
-                text.push('…');
+                mask(&mut text, value);
             }
             _ => text.push_str(part),
         }
     }
-    let is_everybody = text.is_empty();
-    // Who reads it may sit at a terminal, which obeys some characters.
-    let harmless = text.chars().map(|character| if character.is_control() { '\u{fffd}' } else { character });
-    if is_everybody { "everybody".to_owned() } else { harmless.take(LENGTH_MAX).collect() }
+    if text.is_empty() { "everybody".to_owned() } else { harmless(&text) }
+}
+
+/// The text of a single value that has this digest.
+pub(crate) fn value(shown: ShownKeys, value: &str, of: Digest) -> String {
+    match shown {
+        ShownKeys::Plain => harmless(value),
+        ShownKeys::Masked => {
+            let mut text = String::new();
+            mask(&mut text, value);
+            harmless(&text)
+        }
+        ShownKeys::Digest => digest(of),
+    }
+}
+
+/// The text of a digest.
+pub(crate) fn digest(digest: Digest) -> String {
+    format!("#{:016x}", digest.0[0])
+}
+
+/// Adds the first characters of a value.
+fn mask(text: &mut String, value: &str) {
+    let shown = (value.chars().count() / 2).min(SHOWN_MAX);
+    text.extend(value.chars().take(shown));
+    text.push('…');
+}
+
+/// Who reads it may sit at a terminal, which obeys some characters.
+fn harmless(text: &str) -> String {
+    text.chars().map(|character| if character.is_control() { '\u{fffd}' } else { character }).take(LENGTH_MAX).collect()
 }
 
 #[cfg(test)]

@@ -192,10 +192,12 @@ fn fields(headers: &HeaderMap) -> Value {
 
 /// A group of servers, with some settings changed.
 pub(crate) fn group(name: &str, servers: &[String], changes: &Value) -> Value {
+    let servers: Vec<_> = servers.iter().map(|url| json!({"url": url, "weight": 1})).collect();
     let mut group = json!({
-        "name": name, "servers": servers, "protocol": "http1", "host": "preserve", "tls_ca": null,
+        "name": name, "servers": servers, "protocol": "http1", "host": "preserve", "tls_ca": null, "tls_cert": null, "tls_key": null,
         "connect_timeout": 5, "first_byte_timeout": 20, "idle_timeout": 20, "total_timeout": 0,
-        "keep_alive": 5, "idle_connections": 8, "retries": 2,
+        "keep_alive": 5, "idle_connections": 8, "retries": 2, "balance": "round_robin", "resolve_interval": 0, "check": null,
+        "ejection": {"after": 0, "time": 1, "time_max": 1, "counts_5xx": false}, "panic_below": 0.0, "slow_start": 0,
     });
     for (name, value) in changes.as_object().expect("changes are an object") {
         group[name] = value.clone();

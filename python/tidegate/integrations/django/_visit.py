@@ -79,7 +79,7 @@ def attributes_for(guard: Guard, request: HttpRequest, scope: str | None = None)
     Returns:
         The attributes, without `client`.
     """
-    attributes = attributes_of(request.META, request.path, guard.reads)
+    attributes = attributes_of(request.META, guard.reads, request.path)
     if scope is not None:
         attributes["scope"] = scope
     return attributes

@@ -1,0 +1,134 @@
+"""
+Upstreams and routes that change while requests run, by a file, a signal or a name.
+"""
+
+from __future__ import annotations
+
+import shutil
+import signal
+import subprocess
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from tests.conftest import Eventually
+    from tests.proxy.load import Load
+    from tests.proxy.proxying import Running
+    from tests.proxy.upstream import Upstream
+    from tests.servers.process import new_folder
+    from tests.servers.waiting import until
+else:
+    from load import Load
+    from proxying import Running
+    from servers.process import new_folder
+    from servers.waiting import until
+    from upstream import Upstream
+
+LOADED = 'ratelimit_upstream_reloads_total{result="loaded"}'
+FAILED = 'ratelimit_upstream_reloads_total{result="failed"}'
+
+
+def settings_for(*servers: Upstream, more: str = "") -> str:
+    """A file of settings with one group."""
+    return f"upstreams: [{', '.join(server.url for server in servers)}]\nupstream: {{slow_start: 0s}}\n{more}"
+
+
+def wait_for(proxy: Running, loads: int, new: Upstream) -> None:
+    """Until so many files were loaded, and the new server got requests since."""
+    until(lambda: proxy.metric(LOADED) == loads, 20, "the file is in force")
+    before = new.count
+    until(lambda: new.count > before + 5, 20, "it gets requests")
+
+
+@pytest.mark.parametrize("by", ["watch", "signal"])
+def test_a_reload_under_load_loses_nothing(by: str) -> None:
+    """Servers are exchanged again and again, by a saved file or by SIGHUP: every request is answered, and the new ones answer."""
+    more = f"watch: {'true' if by == 'watch' else 'false'}\n"
+    with Upstream() as one, Upstream() as other, Running([], config=settings_for(one, more=more)) as proxy, Load(proxy.address) as load:
+        for number in range(1, 7):
+            new = other if number % 2 else one
+            proxy.configure(settings_for(new, more=more))
+            if by == "signal":
+                proxy.send(signal.SIGHUP)
+            wait_for(proxy, number, new)
+        old = one.count if new is other else other.count
+        load.more(20)
+        assert old == (one.count if new is other else other.count), "who is no longer named gets nothing"
+
+    assert [] == load.failed
+
+
+def test_a_bad_file_is_refused_and_the_old_one_stays(upstream: Upstream, eventually: Eventually) -> None:
+    """It is counted and told in `/readyz`, with its place in the log, until the file is right again."""
+    with Running([], config=settings_for(upstream)) as proxy:
+        proxy.configure("upstreams: [http://a/b, ftp://c]\nroutes: everywhere\n")
+        eventually(lambda: proxy.metric(FAILED) == 1)
+        assert 200 == proxy.ask("GET", "/").status
+        assert ["upstreams_not_reloaded"] == proxy.reasons()
+        assert 1 == proxy.metric("ratelimit_upstreams_stale")
+        assert "tidegate.yaml:1:" in proxy.log
+
+        proxy.configure(f"upstreams: [{upstream.url}]\ntop: {{size: 7}}\n")
+        eventually(lambda: proxy.metric(LOADED) == 1)
+        assert [] == proxy.reasons()
+        eventually(lambda: "need a new start: top.size" in proxy.log)
+
+
+def test_what_runs_ends_and_what_is_known_stays(eventually: Eventually) -> None:
+    """A download from a server that is taken away ends whole, and a server that is ejected stays so over a reload."""
+    more = "shutdown: {grace: 0s}\n"
+    eject = "upstream: {eject_after: 1, eject_time: 1h, eject_time_max: 1h}\n"
+    with Upstream() as one, Upstream() as other, Upstream() as gone:
+        listed = f"{one.url}, {gone.url}"
+        with Running([], config=f"upstreams: [{listed}]\n{eject}{more}") as proxy:
+            gone.process.kill()
+            assert {200} == {proxy.ask("GET", "/").status for _ in range(4)}
+            assert 1 == proxy.metric('ratelimit_upstream_servers{upstream="default",state="ejected"}')
+            with Load(proxy.address, threads=2, path="/stream/400") as load:
+                load.more(2)
+                proxy.configure(f"upstreams: [{other.url}, {gone.url}]\n{eject}{more}")
+                eventually(lambda: proxy.metric(LOADED) == 1)
+                load.more(4)
+            still = proxy.metric('ratelimit_upstream_servers{upstream="default",state="ejected"}')
+
+    assert [] == load.failed
+    assert 1 == still
+
+
+def test_routes_change_too(upstream: Upstream, eventually: Eventually) -> None:
+    """A path that led nowhere leads somewhere after the file was saved."""
+    with Running([], config=f"upstreams: {{app: {upstream.url}}}\nroutes: [{{path: /a, upstream: app}}]\n") as proxy:
+        assert [200, 404] == [proxy.ask("GET", path).status for path in ("/a", "/b")]
+        proxy.configure(f"upstreams: {{app: {upstream.url}}}\nroutes: [{{path: /b, upstream: app}}]\n")
+        eventually(lambda: proxy.metric(LOADED) == 1)
+        assert [404, 200] == [proxy.ask("GET", path).status for path in ("/a", "/b")]
+
+
+def test_a_name_is_followed(eventually: Eventually) -> None:
+    """All addresses of a name get requests; when it leads elsewhere they go there, and when it leads nowhere they go where they went."""
+    compiler = shutil.which("cc")
+    if compiler is None:
+        pytest.skip("no C compiler: make names lead elsewhere needs one")
+    folder = new_folder("names")
+    library, hosts = folder / "getaddrinfo.so", folder / "hosts"
+    source = Path(__file__).parent / "getaddrinfo.c"
+    subprocess.run([compiler, "-shared", "-fPIC", "-o", library, source, "-ldl"], check=True, timeout=60)
+    with Upstream() as one, Upstream(host="127.0.0.2", port=one.port) as other, Upstream(host="127.0.0.3", port=one.port) as third:
+        hosts.write_text("127.0.0.1\n127.0.0.2\n", encoding="ascii")
+        environment = {"LD_PRELOAD": str(library), "TEST_HOSTS": str(hosts)}
+        settings = {"upstream.resolve_interval": "100ms", "upstream.slow_start": "0s"}
+        with Running([f"http://app.test:{one.port}"], settings=settings, environment=environment) as proxy, Load(proxy.address, 2) as load:
+            load.more(20)
+            assert abs(one.count - other.count) <= 2, "they take turns"
+
+            hosts.write_text("127.0.0.3\n", encoding="ascii")
+            eventually(lambda: third.count > 5)
+            hosts.unlink()
+            eventually(lambda: proxy.metric("ratelimit_upstream_unresolved_total") > 1)
+            before = third.count
+            load.more(20)
+            assert third.count >= before + 15
+
+    assert [] == load.failed
