@@ -539,6 +539,8 @@ class Server:
         """Ends at once what still runs. Nothing happens if nothing does."""
     def note_reload(self, problem: str | None) -> None:
         """Notes how an attempt to load other rules went: what is wrong with them, or `None` if they are in force."""
+    def note_control(self, problem: str | None) -> None:
+        """Notes how the control plane is doing: why its changes do not come into force, or `None` if they do."""
     def take_events(self, limit: int) -> bytes:
         """
         Takes at most so many of the decisions that wait to be told. None wait if events are off.

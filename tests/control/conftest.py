@@ -179,6 +179,12 @@ class Clients:
         headers = {} if token is None else {"authorization": f"Bearer {token}"}
         return self._stack.enter_context(httpx.Client(base_url=f"http://{self.control.address}", headers=headers, timeout=30))
 
+    def another(self, role: Role) -> httpx.Client:
+        """
+        The client of somebody else of a role.
+        """
+        return self.with_token(token_of(self.control, role))
+
     def of(self, role: Role | None) -> httpx.Client:
         """
         The client of a role; of nobody for `None`.
@@ -192,4 +198,13 @@ def client(control: Control) -> Iterator[Clients]:
     Clients of every role.
     """
     with ExitStack() as stack:
+        yield Clients(control, stack)
+
+
+@pytest.fixture
+def careful(address: str, tmp_path: Path, clock: Clock) -> Iterator[Clients]:
+    """
+    Clients of a control plane where a change of rules needs a second person.
+    """
+    with Control(settings_for(address, tmp_path, {"admin.approval": True}), now=clock) as control, ExitStack() as stack:
         yield Clients(control, stack)

@@ -92,6 +92,12 @@ impl Server {
         self.app.note_reload(problem);
     }
 
+    /// Notes how the control plane is doing: why its changes do not come into force, or `None` if they do.
+    #[pyo3(signature = (problem))]
+    fn note_control(&self, problem: Option<&str>) {
+        self.app.note_control(problem);
+    }
+
     /// Takes at most so many of the decisions that wait to be told, each as a line of JSON. None wait if events are off.
     #[pyo3(signature = (limit))]
     fn take_events<'py>(&self, py: Python<'py>, limit: usize) -> Bound<'py, PyBytes> {

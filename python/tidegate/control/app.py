@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 from fastapi import FastAPI
 
 from tidegate import __version__
-from tidegate.control.api import audit, events, health, problem, session, tokens
+from tidegate.control.api import audit, changes, events, health, problem, replay, revisions, rules, session, tokens, trial
 from tidegate.control.api.perimeter import Perimeter
 
 if TYPE_CHECKING:
@@ -22,6 +22,11 @@ ROUTERS: Final[tuple[APIRouter, ...]] = (
     session.router,
     tokens.router,
     audit.router,
+    trial.router,
+    rules.router,
+    revisions.router,
+    replay.router,
+    changes.router,
     events.router,
 )
 """Every group of routes. Who may call a route says its dependency `needs(...)`; tests/control/test_roles.py has the whole table."""

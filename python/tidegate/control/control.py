@@ -9,15 +9,20 @@ from __future__ import annotations
 
 import threading
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import TYPE_CHECKING, Final, Protocol, Self
 
-from tidegate.control import tokens
+from tidegate import rules
+from tidegate.control import members, tokens
 from tidegate.control.caller import Caller
 from tidegate.control.collector import Collector
+from tidegate.control.compose import NO_FILES
 from tidegate.control.database import Database
 from tidegate.control.errors import DatabaseError
+from tidegate.control.follow import Follower, Following
 from tidegate.control.roles import Role
 from tidegate.control.signin import SignIn
+from tidegate.errors import RuleError
 from tidegate.service.log import LOG
 
 if TYPE_CHECKING:
@@ -25,6 +30,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from tidegate.control.web import Web
+    from tidegate.rules import RuleSet
     from tidegate.service.service import Service
     from tidegate.service.settings import Settings
 
@@ -73,10 +79,10 @@ class Control:
         self.database = Database(settings["admin.database"])
         self.sign_in = SignIn(self.database, timedelta(seconds=settings["admin.session"]))
         self._first_token: str | None = None
+        self.follower = Follower(self._following())
+        """What is in force of the database, and of files."""
         self.parts: list[Part] = []
-        """What runs beside the port. The follower of rules is added here."""
-        self.in_force = 0
-        """The `Version.number` that the service beside it decides by; who follows the database notes it here."""
+        """What else runs beside the port once the database was opened, such as the collector of events."""
         self.collector: Collector | None = None
         """What brings events and counts of the service here, once it was started."""
         self._problem: str | None = "the database was not opened yet"
@@ -103,7 +109,12 @@ class Control:
             Sentences for people; none if all is well.
         """
         own = [self._problem] if self._problem is not None else [] if self.database.is_up else ["the database cannot be reached"]
-        return own + [reason for part in self.parts for reason in part.reasons()]
+        return own + [reason for part in (self.follower, *self.parts) for reason in part.reasons()]
+
+    @property
+    def needs_approval(self) -> bool:
+        """Whether a change of rules needs a second person."""
+        return bool(self.settings["admin.approval"])
 
     def open(self) -> None:
         """
@@ -127,11 +138,28 @@ class Control:
         secret, self._first_token = self._first_token, None
         return secret
 
+    def follow(self) -> None:
+        """
+        Opens the database and puts into force what it has, or what was kept of it if it cannot be used, before a request is decided.
+
+        Beside a service, a database that cannot be used is tried again and again: decisions do not need it. Nothing happens if it follows.
+
+        Raises:
+            DatabaseError: It runs on its own, and the database cannot be used.
+        """
+        if self.follower.is_running:
+            return
+        try:
+            self.open()
+        except DatabaseError as error:
+            if self.service is None:
+                raise
+            self._note(error)
+        self.follower.start()
+
     def start(self) -> None:
         """
-        Opens the database and begins to listen.
-
-        Beside a service, a database that cannot be used is tried again and again: decisions do not need it.
+        Opens the database, follows it, and begins to listen.
 
         Raises:
             DatabaseError: It runs on its own, and the database cannot be used.
@@ -140,14 +168,9 @@ class Control:
         """
         if self.service is not None:
             # It waits for no database: files and the like get events without one.
-            self.collector = Collector(self.service.server, self.database, self.settings, self.now, lambda: self.in_force)
+            self.collector = Collector(self.service.server, self.database, self.settings, self.now, lambda: self.follower.number)
             self.collector.start()
-        try:
-            self.open()
-        except DatabaseError as error:
-            if self.service is None:
-                raise
-            self._note(error)
+        self.follow()
         self._listen()
         if self._problem is None:
             self._start_parts()
@@ -183,6 +206,7 @@ class Control:
             self._opener.join()
         while self.parts:
             self.parts.pop().stop()
+        self.follower.stop()
         if self.collector is not None:
             self.collector.stop()
             self.collector = None
@@ -198,6 +222,30 @@ class Control:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> None:
         self.stop()
+
+    def _following(self) -> Following:
+        kept = self.settings["admin.cache"]
+        service = self.service
+        return Following(
+            self.database,
+            self.now,
+            limiter=None if service is None else service.limiter,
+            files=NO_FILES if service is not None else self._files(),
+            members=members.document,
+            cache=None if kept == "off" or service is None else Path(kept),
+            note=(lambda _: None) if service is None else service.note_control,
+        )
+
+    def _files(self) -> RuleSet:
+        # On its own it decides nothing, and shows what the instances read if it is told where that is.
+        source = self.settings["rules"]
+        if source is None:
+            return NO_FILES
+        try:
+            return rules.load(source, merge_domains=self.settings["merge_domains"])
+        except RuleError as error:
+            LOG.warning("the rules of files are not shown: %s", error)
+            return NO_FILES
 
     def _listen(self) -> None:
         place = self.settings["admin.listen"]

@@ -256,6 +256,7 @@ fn blocked() -> RuleSpec {
         cost: CostSpec::Units { units: 1 },
         mode: Mode::Enforce,
         rollout: ROLLOUT_ALL,
+        rollout_from: 0,
         priority: 0,
         stop: true,
         on_store_error: None,
