@@ -12,6 +12,8 @@ import pytest
 from tidegate.control.roles import Role
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from playwright.sync_api import Browser, Page
 
     from tests.dashboard.test_pages import PAGES
@@ -154,7 +156,7 @@ def test_forms_work_without_the_script(chromium: Browser, busy: Site) -> None:
     context.close()
 
 
-def test_the_first_paint_is_measured(page: Page, busy: Site, record_property: pytest.RecordProperty) -> None:
+def test_the_first_paint_is_measured(page: Page, busy: Site, record_property: Callable[[str, object], None]) -> None:
     """
     A number for people, not a limit: the machine may be busy.
     """

@@ -53,13 +53,13 @@ def editor(site: Site) -> Iterator[httpx.Client]:
         yield client
 
 
-def send(client: httpx.Client, path: str, **fields: str) -> httpx.Response:
+def send(client: httpx.Client, to: str, /, **fields: str) -> httpx.Response:
     """
     Sends a form as a page of ours does.
     """
     csrf = re.search(r'name="csrf" value="([^"]+)"', client.get("/").text)
     assert csrf is not None
-    return client.post(path, data={"csrf": csrf[1], **fields})
+    return client.post(to, data={"csrf": csrf[1], **fields})
 
 
 def stored(site: Site, rule_id: str) -> StoredRule | None:

@@ -11,6 +11,7 @@ from fastapi import FastAPI
 from tidegate import __version__
 from tidegate.control.api import audit, changes, events, health, problem, replay, revisions, rules, session, tokens, trial
 from tidegate.control.api.perimeter import Perimeter
+from tidegate.dashboard.pages import PAGES
 
 if TYPE_CHECKING:
     from fastapi import APIRouter
@@ -54,7 +55,7 @@ def build(control: Control) -> FastAPI:
     )
     app.state.control = control
     problem.install(app)
-    for router in ROUTERS:
+    for router in (*ROUTERS, *PAGES):
         app.include_router(router)
     app.add_middleware(Perimeter, hosts=control.hosts, body_bytes=BODY_BYTES)
     return app

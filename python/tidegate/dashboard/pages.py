@@ -12,7 +12,6 @@ if TYPE_CHECKING:
     from fastapi import APIRouter
 
 PAGES: Final[tuple[APIRouter, ...]] = tuple(
-    module.routes
-    for module in (sign_in, overview, instances, rules, editor, revisions, changes, keys, key_changes, tiers, audit, tokens)
+    module.routes for module in (sign_in, overview, instances, rules, editor, revisions, changes, keys, key_changes, tiers, audit, tokens)
 )
 """The routes of all pages. None of them is part of the API, nor of its OpenAPI document."""
