@@ -554,6 +554,9 @@ class Server:
         """
         Puts other upstreams and routes in force, from a document of settings; answers what is wrong with them. Those in force stay then.
         """
+    @staticmethod
+    def check_upstreams(settings: str) -> str | None:
+        """What is wrong with the certificates that servers behind a proxy are trusted by or shown. Nobody is asked."""
     def refuse_upstreams(self, problem: str) -> None:
         """Notes that settings on disk could not even be read."""
     def reload_certificates(self) -> str | None:

@@ -91,7 +91,7 @@ def test_traffic_moves_on_the_first_page(page: Page, site: Beside) -> None:
     sign_in(page, site)
     with site.traffic():
         page.locator("#figures").get_by_text(re.compile(r"^[1-9]\d* /s$")).first.wait_for()
-        link = page.locator("#shards, #degraded, #tiers, #denials").get_by_role("link").first
+        link = page.locator("#now").get_by_role("link").first
         link.focus()
         words = page.locator("#decisions svg").get_attribute("aria-label")
         page.locator(f'#decisions svg:not([aria-label="{words}"])').wait_for()

@@ -36,7 +36,7 @@ def test_values_have_names() -> None:
     """
     recent = Recent()
 
-    assert [recent.get(name, NOW, lambda name=name: name) for name in ("a", "b", "a")] == ["a", "b", "a"]
+    assert [recent.get(name, NOW, name.upper) for name in ("a", "b", "a")] == ["A", "B", "A"]
 
 
 def test_what_failed_is_not_kept() -> None:

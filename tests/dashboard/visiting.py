@@ -79,3 +79,5 @@ def sign_in(page: Page, site: Site, role: Role = Role.ADMIN, name: str | None = 
     page.get_by_label("Token").fill(site.secret(role, name))
     page.get_by_role("button", name="Sign in").click()
     page.get_by_role("heading", name="Overview").wait_for()
+    # Shortcuts are there with the script, which is loaded before this.
+    page.wait_for_load_state()

@@ -40,9 +40,8 @@ class Recent:
             The value. Nobody changes it.
         """
         with self._lock:
-            at, value = self._values.get(name, (None, None))
-            if at is None or not timedelta(0) <= now - at < LASTS:
-                value = read()
-                self._values[name] = (now, value)
-            found: _Value = value
-            return found
+            kept = self._values.get(name)
+            if kept is None or not timedelta(0) <= now - kept[0] < LASTS:
+                kept = self._values[name] = (now, read())
+            value: _Value = kept[1]
+            return value

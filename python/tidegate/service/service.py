@@ -44,6 +44,18 @@ class Service:
         if self.limiter.watcher is not None:
             self.limiter.watcher.listen(self._note)
 
+    @classmethod
+    def check(cls, settings: Settings) -> None:
+        """
+        Looks for what can be wrong although the settings are right, without asking anybody.
+
+        Args:
+            settings: The settings.
+
+        Raises:
+            StartupError: Something is wrong.
+        """
+
     def document(self) -> str:
         """
         The settings as Rust takes them. They may hold the token: they are for the server, not for logs.
