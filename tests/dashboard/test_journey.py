@@ -128,7 +128,7 @@ def test_a_rule_is_written_approved_and_enforced(chromium: Browser, page: Page, 
     text.fill("match: {path: /orders}\nper: client\nquotas: 1/minute\n")
     page.locator("#problems").get_by_text("no problems").wait_for()
     page.get_by_label("Path").fill("/orders")
-    page.get_by_label("Other attributes").fill("client=abc")
+    page.get_by_label("Other attributes").fill("header:x-api-key=abc")
     page.get_by_role("button", name="Explain").click()
     page.locator("#explanation").get_by_text("orders binds with 1/minute").wait_for()
     page.get_by_role("button", name="What would it have looked like?").click()

@@ -19,6 +19,7 @@ from tidegate.errors import RuleError, TidegateError, UsageError
 from tidegate.rules import words
 from tidegate.rules.compile import compile_rule
 from tidegate.rules.explain import explain
+from tidegate.rules.replay import facts
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -96,7 +97,7 @@ def explain_request(visit: Viewer, fields: Fields) -> HTMLResponse:
     reading, rule_set = _read(visit, fields)
     if not reading.is_good:
         return _page(visit, fields, explanation_error="The rule has errors. Mend them first.")
-    attributes = dict(_attributes(fields))
+    attributes = facts(dict(_attributes(fields)))
     try:
         explanation = explain(rule_set, attributes)
     except TidegateError as error:
