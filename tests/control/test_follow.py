@@ -208,7 +208,7 @@ def test_a_start_without_the_database_uses_what_was_kept(database: Database, clo
     put(real, clock, "more")
     gone.is_gone = False
     eventually(lambda: ["everybody", "more", "orders"] == second.names())
-    assert second.follower.problem is None
+    eventually(lambda: second.follower.problem is None)
     second.close()
 
 
