@@ -40,6 +40,7 @@ def busy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
         "watch": False,
         "admin.listen": "127.0.0.1:0",
         "admin.database": f"sqlite:///{folder}/tidegate.db",
+        "admin.cache": str(folder / "tidegate.cache"),
         "admin.approval": True,
     }
     with Control(load(environment={}, flags=flags), now=lambda: NOW) as control:

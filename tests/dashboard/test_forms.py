@@ -39,6 +39,7 @@ def site(tmp_path: Path) -> Iterator[Site]:
         "watch": False,
         "admin.listen": "127.0.0.1:0",
         "admin.database": f"sqlite:///{tmp_path}/tidegate.db",
+        "admin.cache": str(tmp_path / "tidegate.cache"),
     }
     with Control(load(environment={}, flags=flags)) as control:
         yield Site(control)

@@ -76,7 +76,12 @@ def site(tmp_path: Path) -> Iterator[Beside]:
     """
     A service with its control plane; changes of rules need a second person.
     """
-    settings = {"admin.listen": "127.0.0.1:0", "admin.database": f"sqlite:///{tmp_path}/tidegate.db", "admin.approval": True}
+    settings = {
+        "admin.listen": "127.0.0.1:0",
+        "admin.database": f"sqlite:///{tmp_path}/tidegate.db",
+        "admin.cache": tmp_path / "tidegate.cache",
+        "admin.approval": True,
+    }
     with here(RULES, settings) as service:
         assert service.control is not None
         made = Beside(service.control)
