@@ -23,6 +23,7 @@ from tidegate.control.follow import Follower, Following
 from tidegate.control.roles import Role
 from tidegate.control.signin import SignIn
 from tidegate.errors import RuleError
+from tidegate.rule_limiter import RuleLimiter
 from tidegate.service.log import LOG
 
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
     from tidegate.service.service import Service
     from tidegate.service.settings import Settings
 
-RETRY_S: Final = 2.0
+RETRY_S: Final = 1.0
 """How long to wait before a database that could not be opened is tried again."""
 
 
@@ -50,7 +51,7 @@ class Part(Protocol):
 
     def stop(self) -> None:
         """
-        Ends, and waits until it has.
+        Ends, and waits until it has. Nothing happens if it never began.
         """
 
     def reasons(self) -> list[str]:
@@ -79,6 +80,8 @@ class Control:
         self.database = Database(settings["admin.database"])
         self.sign_in = SignIn(self.database, timedelta(seconds=settings["admin.session"]))
         self._first_token: str | None = None
+        self.limiter = self._counters() if service is None else service.limiter
+        """Who sees the counters of the fleet: that of the service, or one of its own on the store that they share; else `None`."""
         self.follower = Follower(self._following())
         """What is in force of the database, and of files."""
         self.parts: list[Part] = []
@@ -87,6 +90,7 @@ class Control:
         """What brings events and counts of the service here, once it was started."""
         self._problem: str | None = "the database was not opened yet"
         self._web: Web | None = None
+        self._is_draining = False
         self._is_over = threading.Event()
         self._opener: threading.Thread | None = None
 
@@ -108,7 +112,11 @@ class Control:
         Returns:
             Sentences for people; none if all is well.
         """
-        own = [self._problem] if self._problem is not None else [] if self.database.is_up else ["the database cannot be reached"]
+        own = ["it is about to stop"] if self._is_draining else []
+        if self._problem is not None:
+            own.append(self._problem)
+        elif not self.database.is_up:
+            own.append(f"the database {self.database.shown} cannot be reached")
         return own + [reason for part in (self.follower, *self.parts) for reason in part.reasons()]
 
     @property
@@ -185,13 +193,18 @@ class Control:
         if self._web is not None:
             self._web.reload()
 
-    def drain(self, _grace: float | None = None) -> int:
+    def drain(self, grace: float | None = None) -> int:
         """
-        Waits for requests that run, and ends. Nobody has to notice first: who uses it waits a moment and asks again.
+        Turns readiness off, serves on for a while, waits for requests that run, and ends.
+
+        Args:
+            grace: Seconds to serve on; by default `shutdown.grace`.
 
         Returns:
-            0: nothing of importance is cut.
+            0: what runs for longer than a moment is a page that follows what happens, and loads again.
         """
+        self._is_draining = True
+        self._is_over.wait(self.settings["shutdown.grace"] if grace is None else grace)
         self.stop()
         return 0
 
@@ -207,6 +220,8 @@ class Control:
         while self.parts:
             self.parts.pop().stop()
         self.follower.stop()
+        if self.service is None and self.limiter is not None:
+            self.limiter.close()
         if self.collector is not None:
             self.collector.stop()
             self.collector = None
@@ -229,12 +244,17 @@ class Control:
         return Following(
             self.database,
             self.now,
-            limiter=None if service is None else service.limiter,
-            files=NO_FILES if service is not None else self._files(),
+            limiter=self.limiter,
+            files=NO_FILES if self.limiter is not None else self._files(),
             members=members.document,
             cache=None if kept == "off" or service is None else Path(kept),
             note=(lambda _: None) if service is None else service.note_control,
         )
+
+    def _counters(self) -> RuleLimiter | None:
+        # It decides nothing: people ask it what a key has used, and it forgets what they want forgotten.
+        options = self.settings.store_options
+        return None if options["store"] == "memory://" else RuleLimiter(self._files(), **options)
 
     def _files(self) -> RuleSet:
         # On its own it decides nothing, and shows what the instances read if it is told where that is.
@@ -264,25 +284,26 @@ class Control:
             part.start()
 
     def _keep_opening(self) -> None:
-        while not self._is_over.wait(RETRY_S):
-            try:
-                self.open()
-            except DatabaseError as error:
-                self._note(error)
-            else:
-                LOG.info("the database %s can be used now", self.database.shown)
-                self._start_parts()
-                self._tell_first_token()
-                return
+        # How things are is told to the service by the follower.
+        while self._problem is not None and not self._is_over.wait(RETRY_S):
+            self._try_again()
+
+    def _try_again(self) -> None:
+        try:
+            self.open()
+        except DatabaseError as error:
+            self._note(error)
+            return
+        LOG.info("the database %s can be used now", self.database.shown)
+        self._start_parts()
+        if self.take_first_token() is not None:
+            # The log is no place for it.
+            LOG.warning("the control plane has no token that anybody knows; make one: tidegate admin token create NAME --role admin")
 
     def _note(self, error: DatabaseError) -> None:
         if self._problem != str(error):
             LOG.error("the control plane cannot use its database %s, and tries again; decisions go on: %s", self.database.shown, error)
         self._problem = str(error)
-
-    def _tell_first_token(self) -> None:
-        if self._first_token is not None:
-            LOG.warning("the control plane has no token yet; make one: tidegate admin token create NAME --role admin")
 
 
 def _now() -> datetime:
