@@ -20,12 +20,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from tests.control.conftest import Clock, settings_for
+    from tests.control.controlling import Clock, settings_for
     from tests.control.telling import Told, line
 
     Make = Callable[..., Collector]
 else:
-    from conftest import settings_for
+    from controlling import settings_for
     from telling import Told, line
 
 

@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 
     Eventually = Callable[..., None]
 
-    from tests.control.conftest import Clients, settings_for
+    from tests.control.controlling import Clients, settings_for
 else:
-    from conftest import Clients, settings_for
+    from controlling import Clients, settings_for
 
 KEY = "customer-with-a-secret-key"
 CHECK = "/api/v1/rate-limit/check"

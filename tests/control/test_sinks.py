@@ -24,10 +24,10 @@ if TYPE_CHECKING:
 
     Eventually = Callable[..., None]
 
-    from tests.control.conftest import settings_for
+    from tests.control.controlling import settings_for
     from tests.control.telling import line
 else:
-    from conftest import settings_for
+    from controlling import settings_for
     from telling import line
 
 CLICKHOUSE = {"events.clickhouse": "http://127.0.0.1:1"}
