@@ -53,6 +53,26 @@ TABLE: dict[tuple[str, str], Role | None] = {
     ("GET", "/admin/v1/events"): VIEWER,
     ("GET", "/admin/v1/live"): VIEWER,
     ("GET", "/admin/v1/instances"): VIEWER,
+    ("GET", "/admin/v1/quotas.csv"): VIEWER,
+    ("POST", "/admin/v1/quotas.csv"): EDITOR,
+    ("GET", "/admin/v1/quotas"): VIEWER,
+    ("GET", "/admin/v1/quotas/{api_key:path}"): VIEWER,
+    ("PUT", "/admin/v1/quotas/{api_key:path}"): EDITOR,
+    ("POST", "/admin/v1/quotas/{api_key:path}/grant"): EDITOR,
+    ("DELETE", "/admin/v1/quotas/{api_key:path}"): EDITOR,
+    ("GET", "/admin/v1/tiers"): VIEWER,
+    ("GET", "/admin/v1/tiers/{name}"): VIEWER,
+    ("PUT", "/admin/v1/tiers/{name}"): EDITOR,
+    ("DELETE", "/admin/v1/tiers/{name}"): EDITOR,
+    ("GET", "/admin/v1/tenants"): VIEWER,
+    ("GET", "/admin/v1/tenants/{name}"): VIEWER,
+    ("PUT", "/admin/v1/tenants/{name}"): EDITOR,
+    ("DELETE", "/admin/v1/tenants/{name}"): EDITOR,
+    ("GET", "/admin/v1/blocks"): VIEWER,
+    ("PUT", "/admin/v1/blocks/{api_key:path}"): EDITOR,
+    ("DELETE", "/admin/v1/blocks/{api_key:path}"): EDITOR,
+    ("GET", "/admin/v1/usage/{api_key:path}"): VIEWER,
+    ("POST", "/admin/v1/usage/{api_key:path}/reset"): EDITOR,
 }
 """The least that a caller has to be. A route that is not here fails the test below: add it with care."""
 
@@ -91,7 +111,7 @@ def test_each_role_may_call_what_the_table_says(role: Role | None, client: Clien
     Who may is not told 401 or 403, whatever else is wrong with the request; who may not is told nothing else.
     """
     for (method, path), needed in TABLE.items():
-        answer = client.of(role).request(method, re.sub(r"{\w+}", "987654", path))
+        answer = client.of(role).request(method, re.sub(r"{\w+(:path)?}", "987654", path))
         is_refused = needed is not None and (role is None or not role.may(needed))
         # Who signs in without a token has shown no good one.
         expected = {401 if role is None else 403} if is_refused else {200, 201, 202, 204, 303, 400, 404, 409, 415, 422, 428}

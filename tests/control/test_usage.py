@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import httpx
 import pytest
-from conftest import settings_for, token_of
+from controlling import settings_for, token_of
 
 from tidegate.control.keys import Keys
 from tidegate.control.models import Usage
