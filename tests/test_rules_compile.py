@@ -52,6 +52,7 @@ def test_the_example_of_the_design() -> None:
         "cost": {"units": 1},
         "mode": "enforce",
         "rollout": 10_000,
+        "rollout_from": 0,
         "priority": 0,
         "stop": False,
         "on_store_error": None,

@@ -473,6 +473,16 @@ class RuleEngine:
         Returns:
             A peek with cost 0. Who is blocked is told all the same.
         """
+    def forget(self, attributes: _Attributes) -> bool:
+        """
+        Forgets what every rule counts of somebody alone, whatever else the rule asks of a request: by their API key or as a client.
+
+        Args:
+            attributes: Who it is; the facts that rules count by.
+
+        Returns:
+            Whether anything was known of them.
+        """
     def member_digest(self, attributes: _Attributes) -> str | None:
         """
         The digest by which the sender of a request is known as a member: that of its `api_key`, or of its `client` where it has none.
@@ -539,6 +549,8 @@ class Server:
         """Ends at once what still runs. Nothing happens if nothing does."""
     def note_reload(self, problem: str | None) -> None:
         """Notes how an attempt to load other rules went: what is wrong with them, or `None` if they are in force."""
+    def note_control(self, problem: str | None) -> None:
+        """Notes how the control plane is doing: why its changes do not come into force, or `None` if they do."""
     def take_events(self, limit: int) -> bytes:
         """
         Takes at most so many of the decisions that wait to be told. None wait if events are off.
@@ -552,6 +564,9 @@ class Server:
         """
         Puts other upstreams and routes in force, from a document of settings; answers what is wrong with them. Those in force stay then.
         """
+    @staticmethod
+    def check_upstreams(settings: str) -> str | None:
+        """What is wrong with the certificates that servers behind a proxy are trusted by or shown. Nobody is asked."""
     def refuse_upstreams(self, problem: str) -> None:
         """Notes that settings on disk could not even be read."""
     def reload_certificates(self) -> str | None:

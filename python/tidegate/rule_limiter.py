@@ -20,6 +20,7 @@ from tidegate.slot import Slot, require_slots
 
 if TYPE_CHECKING:
     import os
+    from collections.abc import Callable
     from types import TracebackType
     from typing import Unpack
 
@@ -56,9 +57,11 @@ class RuleLimiter(RuleEngine):
         UsageError: An argument is wrong.
     """
 
-    __slots__ = ("__weakref__", "_clock", "_loading", "_rule_set", "_source", "_watcher")
+    __slots__ = ("__weakref__", "_clock", "_composer", "_file_rules", "_loading", "_rule_set", "_source", "_watcher")
 
     _clock: ManualClock | None
+    _composer: Callable[[RuleSet], RuleSet] | None
+    _file_rules: RuleSet
     _loading: threading.Lock
     _rule_set: RuleSet
     _source: str | os.PathLike[str] | None
@@ -79,6 +82,7 @@ class RuleLimiter(RuleEngine):
         found = source if isinstance(source, rules.RuleSet) else rules.load(source, merge_domains=merge_domains)
         self = super().__new__(cls, found.to_json(), checked)
         self._clock, self._rule_set, self._loading = options.get("clock"), found, threading.Lock()
+        self._file_rules, self._composer = found, None
         self._source = None if isinstance(source, rules.RuleSet) else source
         self._watcher = None
         if watch:
@@ -94,6 +98,11 @@ class RuleLimiter(RuleEngine):
     def rule_set(self) -> RuleSet:
         """The rules in force."""
         return self._rule_set
+
+    @property
+    def file_rules(self) -> RuleSet:
+        """The rules that were loaded last: those in force, without what `compose_with` added."""
+        return self._file_rules
 
     @property
     def watcher(self) -> Watcher | None:
@@ -116,11 +125,33 @@ class RuleLimiter(RuleEngine):
         """
         merge_domains = self._rule_set.merge_domains
         found = source if isinstance(source, rules.RuleSet) else rules.load(source, merge_domains=merge_domains)
-        document = found.to_json()
         # Two loads at once must leave `rule_set` as the compiled module has it.
         with self._loading:
-            generation = super().load(document, transition)
-            self._rule_set = found
+            composed = found if self._composer is None else self._composer(found)
+            generation = super().load(composed.to_json(), transition)
+            self._file_rules, self._rule_set = found, composed
+        return generation
+
+    def compose_with(self, composer: Callable[[RuleSet], RuleSet]) -> int:
+        """
+        Adds rules of another source to those that are loaded, now and after every later `load`: neither source overwrites the other.
+
+        Args:
+            composer: Makes the rules that come into force from those that were loaded. It is called in the thread that loads.
+
+        Returns:
+            The generation in force. It is a new one only if the rules are others.
+
+        Raises:
+            RuleError: The rules are wrong; those in force stay, and the composer of before.
+        """
+        with self._loading:
+            composed = composer(self._file_rules)
+            document = composed.to_json()
+            generation = self.generation
+            if document != self._rule_set.to_json():
+                generation = super().load(document, "safe")
+            self._composer, self._rule_set = composer, composed
         return generation
 
     def reserve(self, attributes: Attributes, cost: int) -> Decision:

@@ -7,53 +7,27 @@ Databases of both kinds, control planes on them, and clients of every role.
 
 from __future__ import annotations
 
-import itertools
+import shutil
 import tempfile
-from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from contextlib import ExitStack
+from typing import TYPE_CHECKING
 
-import httpx
 import pytest
-from sqlalchemy import create_engine, text
 
-from tidegate.control import tokens
-from tidegate.control.caller import Caller
 from tidegate.control.control import Control
 from tidegate.control.database import Database
-from tidegate.control.roles import Role
-from tidegate.service import load
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator
     from pathlib import Path
 
-    from tidegate.service.settings import Settings
+    from tests.control.controlling import Clients, Clock, new_postgresql, settings_for, token_of
+else:
+    from controlling import Clients, Clock, new_postgresql, settings_for, token_of
+
+__all__ = ["Clients", "Clock", "new_postgresql", "settings_for", "token_of"]
 
 KINDS = ("sqlite", "postgresql")
-_numbers = itertools.count()
-
-
-@dataclass
-class Clock:
-    """
-    The time of a control plane, which the test moves.
-    """
-
-    at: datetime = field(default_factory=lambda: datetime.now(UTC))
-
-    def __call__(self) -> datetime:
-        """
-        The time.
-        """
-        return self.at
-
-    def advance(self, **by: float) -> None:
-        """
-        Lets time pass: `clock.advance(hours=1)`.
-        """
-        self.at += timedelta(**by)
 
 
 @pytest.fixture(scope="session")
@@ -65,37 +39,63 @@ def postgresql() -> Iterator[str]:
     with tempfile.TemporaryDirectory(prefix="tidegate-pg-", ignore_cleanup_errors=True) as folder:
         server = pgserver.get_server(folder)
         try:
+            # It need not outlive a crash of the machine, and is several times faster then.
+            for setting in ("fsync", "synchronous_commit", "full_page_writes"):
+                server.psql(f"ALTER SYSTEM SET {setting} = off")
+            server.psql("SELECT pg_reload_conf()")
             yield server.get_uri()
         finally:
             server.cleanup()
 
 
 @pytest.fixture(params=KINDS)
-def address(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
+def kind(request: pytest.FixtureRequest) -> str:
     """
-    The address of a new, empty database of each kind.
+    The kind of database: each in turn.
     """
-    if request.param == "sqlite":
-        yield f"sqlite:///{tmp_path}/tidegate.db"
-        return
-    with new_postgresql(request.getfixturevalue("postgresql")) as made:
-        yield made
+    found: str = request.param
+    return found
 
 
-@contextmanager
-def new_postgresql(server: str) -> Iterator[str]:
+@pytest.fixture
+def empty_address(kind: str, request: pytest.FixtureRequest, tmp_path: Path) -> str:
     """
-    A new database on a server of PostgreSQL, for as long as the block runs.
+    The address of a new database without tables.
     """
-    name = f"test_{next(_numbers)}"
-    engine = create_engine(Database(server).url, isolation_level="AUTOCOMMIT")
-    with engine.connect() as connection:
-        connection.execute(text(f"CREATE DATABASE {name}"))
-        try:
-            yield server.replace("/postgres?", f"/{name}?")
-        finally:
-            connection.execute(text(f"DROP DATABASE {name} WITH (FORCE)"))
-    engine.dispose()
+    if kind == "sqlite":
+        return f"sqlite:///{tmp_path}/empty.db"
+    return new_postgresql(request.getfixturevalue("postgresql"))
+
+
+@pytest.fixture(scope="session")
+def sqlite_template(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """
+    A file with tables, to copy: faster than to make them for each test.
+    """
+    path = tmp_path_factory.mktemp("template") / "tidegate.db"
+    migrate(f"sqlite:///{path}")
+    return path
+
+
+@pytest.fixture(scope="session")
+def postgresql_template(postgresql: str) -> str:
+    """
+    The name of a database with tables, to copy.
+    """
+    made = new_postgresql(postgresql)
+    migrate(made)
+    return str(Database(made).url.database)
+
+
+@pytest.fixture
+def address(kind: str, request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """
+    The address of a new database with tables.
+    """
+    if kind == "sqlite":
+        shutil.copy(request.getfixturevalue("sqlite_template"), tmp_path / "tidegate.db")
+        return f"sqlite:///{tmp_path}/tidegate.db"
+    return new_postgresql(request.getfixturevalue("postgresql"), request.getfixturevalue("postgresql_template"))
 
 
 @pytest.fixture
@@ -104,7 +104,6 @@ def database(address: str) -> Iterator[Database]:
     A database with its tables.
     """
     database = Database(address)
-    database.migrate()
     yield database
     database.close()
 
@@ -117,17 +116,6 @@ def clock() -> Clock:
     return Clock()
 
 
-def settings_for(address: str, tmp_path: Path, more: Mapping[str, str | bool] | None = None) -> Settings:
-    """
-    Settings of a control plane on a database, with a free port and a file of rules.
-    """
-    rules = tmp_path / "rules.yaml"
-    if not rules.exists():
-        rules.write_text("version: 1\nrules: [{name: everybody, per: global, quotas: 3/minute}]\n", encoding="utf-8")
-    flags: dict[str, str | bool] = {"rules": str(rules), "admin.listen": "127.0.0.1:0", "admin.database": address, "watch": False}
-    return load(environment={}, flags={**flags, **(more or {})})
-
-
 @pytest.fixture
 def control(address: str, tmp_path: Path, clock: Clock) -> Iterator[Control]:
     """
@@ -137,55 +125,6 @@ def control(address: str, tmp_path: Path, clock: Clock) -> Iterator[Control]:
         yield control
 
 
-def caller(control: Control, role: Role = Role.ADMIN, name: str = "tester") -> Caller:
-    """
-    Somebody to change things in the name of.
-    """
-    return Caller(name, role, "test", control.now())
-
-
-def token_of(control: Control, role: Role, name: str | None = None, **options: Any) -> str:  # noqa: ANN401  # as `tokens.create`
-    """
-    A new token of a role: the secret.
-    """
-    with control.database.session() as session:
-        return tokens.create(session, caller(control), name or f"{role} {next(_numbers)}", role, **options)[1]
-
-
-class Clients:
-    """
-    A control plane, asked by everybody: `clients.viewer.get(...)`, `clients.nobody`.
-    """
-
-    def __init__(self, control: Control, stack: ExitStack) -> None:
-        self.control = control
-        self._stack = stack
-        self.nobody = self.with_token(None)
-        self.viewer, self.editor, self.approver, self.admin = (self.with_token(token_of(control, role, f"the {role}")) for role in Role)
-
-    @classmethod
-    @contextmanager
-    def of_control(cls, control: Control) -> Iterator[Clients]:
-        """
-        Clients of a control plane that a test has started.
-        """
-        with ExitStack() as stack:
-            yield cls(control, stack)
-
-    def with_token(self, token: str | None) -> httpx.Client:
-        """
-        A client that shows a token.
-        """
-        headers = {} if token is None else {"authorization": f"Bearer {token}"}
-        return self._stack.enter_context(httpx.Client(base_url=f"http://{self.control.address}", headers=headers, timeout=30))
-
-    def of(self, role: Role | None) -> httpx.Client:
-        """
-        The client of a role; of nobody for `None`.
-        """
-        return self.nobody if role is None else getattr(self, role.value)
-
-
 @pytest.fixture
 def client(control: Control) -> Iterator[Clients]:
     """
@@ -193,3 +132,21 @@ def client(control: Control) -> Iterator[Clients]:
     """
     with ExitStack() as stack:
         yield Clients(control, stack)
+
+
+@pytest.fixture
+def careful(address: str, tmp_path: Path, clock: Clock) -> Iterator[Clients]:
+    """
+    Clients of a control plane where a change of rules needs a second person.
+    """
+    with Control(settings_for(address, tmp_path, {"admin.approval": True}), now=clock) as control, ExitStack() as stack:
+        yield Clients(control, stack)
+
+
+def migrate(address: str) -> None:
+    """
+    Makes the tables.
+    """
+    database = Database(address)
+    database.migrate()
+    database.close()

@@ -112,6 +112,19 @@ def test_servers_may_speak_tls() -> None:
     assert 502 == stranger.status
 
 
+def test_servers_may_ask_for_a_certificate() -> None:
+    """Who shows the one that its settings name is let in, who has none is not."""
+    made = certificates()
+    shown = {"upstream.tls_ca": made.ca, "upstream.tls_cert": made.client_cert, "upstream.tls_key": made.client_key}
+    with Upstream(made.server_cert, made.server_key, made.ca) as secured:
+        with here([secured.url], settings=shown) as proxy:
+            known = ask(proxy, "GET", "/").status
+        with here([secured.url], settings={"upstream.tls_ca": made.ca}) as proxy:
+            stranger = ask(proxy, "GET", "/").status
+
+    assert (200, 502) == (known, stranger)
+
+
 def test_web_sockets_pass_and_hold_their_slot(upstream: Upstream, eventually: Eventually) -> None:
     """Messages go both ways; the slot is free once the connection has ended."""
     with here([upstream.url], ONE_AT_A_TIME) as proxy:

@@ -157,3 +157,5 @@ def test_the_command_checks_and_shows(folder: Path, capsys: pytest.CaptureFixtur
     assert "upstreams: default: http://10.0.0.1:8000, http://10.0.0.2  # --upstream" in capsys.readouterr().out
     assert 1 == run(["proxy", "--rules", "rules.yaml", "--check"])
     assert "there is nowhere to forward to" in capsys.readouterr().err
+    assert 1 == run([*words, "--upstream", "https://10.0.0.3", "--upstream-tls-ca", "rules.yaml", "--check"])
+    assert "rules.yaml has no certificate in it" in capsys.readouterr().err

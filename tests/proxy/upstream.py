@@ -33,7 +33,7 @@ class Upstream:
     A child process on a free port. It ends with the test.
 
     Args:
-        secured_by: A certificate and its key, for TLS.
+        secured_by: A certificate and its key, for TLS; and who signs the certificates of clients, if they must have one.
         host: The address that it listens on.
         port: The port; 0 is a free one.
     """

@@ -1,7 +1,7 @@
 """
 The program of a server behind a proxy: it tells back what it was asked, streams, and speaks WebSocket.
 
-    python upstream_app.py HOST PORT [CERT KEY]
+    python upstream_app.py HOST PORT [CERT KEY [CLIENT_CA]]
 
 It is well at first; `POST /ill` and `POST /well` change what `/healthz` and every other request are answered.
 """
@@ -12,6 +12,7 @@ import asyncio
 import hashlib
 import json
 import os
+import ssl
 import sys
 from typing import TYPE_CHECKING, Any
 
@@ -141,8 +142,8 @@ def main() -> None:
     """
     Serves until it is killed.
     """
-    # A certificate and its key may stand behind the port.
-    cert, key = sys.argv[3:5] if len(sys.argv) > 3 else (None, None)
+    # A certificate and its key may stand behind the port, and who signs those of clients, which must have one then.
+    cert, key, client_ca = (*sys.argv[3:6], None, None, None)[:3]
     config = uvicorn.Config(
         application,
         host=sys.argv[1],
@@ -151,6 +152,8 @@ def main() -> None:
         ws="websockets-sansio",
         ssl_certfile=cert,
         ssl_keyfile=key,
+        ssl_ca_certs=client_ca,
+        ssl_cert_reqs=ssl.CERT_NONE if client_ca is None else ssl.CERT_REQUIRED,
     )
     asyncio.run(uvicorn.Server(config).serve())
 

@@ -26,6 +26,8 @@ mutants! {
     ExpiryFromCreation = "9", "the expiry is set by the first charge only, so later ones are forgotten early";
     TiersShareCounters = "5", "the keys of counters omit the quota, so that several quotas count in one";
     ChargesTierByTier = "6", "quotas are charged one after the other, so a request that one denies has used up others";
+    SharesOfFortyPercent = "8", "each instance admits 40 % of the quota by itself, however many there are";
+    FlushForgets = "8", "what was admitted without the store is forgotten when the store refuses to be told";
     LimitZeroAdmits = "9", "a limit of 0 admits the first request";
     ReadModifyWrite = "9", "state is read and written back in two steps";
     WindowRenewedOnUse = "10", "every allowed request renews the window";

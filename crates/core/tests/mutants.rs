@@ -50,7 +50,13 @@ const OF_STORES: &[Mutant] = &[
 ];
 
 /// Mistakes of the engine, likewise.
-const OF_THE_ENGINE: &[Mutant] = &[Mutant::BreakerNeverForgets, Mutant::BreakerManyProbes, Mutant::BreakerLongCooldown];
+const OF_THE_ENGINE: &[Mutant] = &[
+    Mutant::SharesOfFortyPercent,
+    Mutant::FlushForgets,
+    Mutant::BreakerNeverForgets,
+    Mutant::BreakerManyProbes,
+    Mutant::BreakerLongCooldown,
+];
 
 macro_rules! list {
     ($($module:ident::$name:ident,)*) => {

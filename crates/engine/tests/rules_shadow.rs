@@ -132,6 +132,21 @@ fn the_keys_of_a_rollout_are_the_same_for_ever() {
 const FIRST_OF_TEN_PERCENT: [usize; 5] = [14, 25, 38, 56, 66];
 
 #[test]
+fn two_versions_of_a_rule_share_the_keys_without_a_gap() {
+    let limiter = Ruled::new(&[
+        json!({"name": "orders", "per": ["client"], "rollout_from": 2_500}),
+        json!({"name": "orders~12", "per": ["client"], "rollout": 2_500}),
+    ]);
+    let mut reached = 0;
+    for client in 0..2_000 {
+        let (_, rules) = limiter.engine.explain(&Text(&format!("client={client}"))).expect("a call that makes sense");
+        assert_ne!(rules[0].is_enforced, rules[1].is_enforced, "client {client} has exactly one of them");
+        reached += usize::from(rules[1].is_enforced);
+    }
+    assert!((400..=600).contains(&reached), "{reached} of 2,000 at 25 %");
+}
+
+#[test]
 fn a_rollout_keeps_counting_when_it_reaches_a_key() {
     let rules = |rollout: u16| [json!({"per": ["client"], "quotas": "5/minute", "rollout": rollout})];
     let limiter = Ruled::new(&rules(0));

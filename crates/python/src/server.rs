@@ -7,6 +7,7 @@ use parking_lot::Mutex;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
 use tidegate_server::app::App;
+use tidegate_server::proxy::Proxy;
 use tidegate_server::server as rust;
 use tidegate_server::settings::Settings;
 use tidegate_store::redis::url::RedisConfig;
@@ -92,6 +93,12 @@ impl Server {
         self.app.note_reload(problem);
     }
 
+    /// Notes how the control plane is doing: why its changes do not come into force, or `None` if they do.
+    #[pyo3(signature = (problem))]
+    fn note_control(&self, problem: Option<&str>) {
+        self.app.note_control(problem);
+    }
+
     /// Takes at most so many of the decisions that wait to be told, each as a line of JSON. None wait if events are off.
     #[pyo3(signature = (limit))]
     fn take_events<'py>(&self, py: Python<'py>, limit: usize) -> Bound<'py, PyBytes> {
@@ -112,6 +119,14 @@ impl Server {
             return Err(usage("this server has no proxy"));
         };
         Ok(py.detach(|| proxy.reload(settings)).err())
+    }
+
+    /// What is wrong with the certificates that servers behind a proxy are trusted by or shown, from a document of settings. Nobody is asked.
+    #[staticmethod]
+    #[pyo3(signature = (settings))]
+    fn check_upstreams(settings: &str) -> PyResult<Option<String>> {
+        let settings = serde_json::from_str::<Settings>(settings).map_err(|error| from_settings(&error))?;
+        Ok(settings.proxy.and_then(|proxy| Proxy::check(&proxy).err()))
     }
 
     /// Notes that settings on disk could not even be read.

@@ -39,6 +39,7 @@ pub struct App {
     pub started: Instant,
     phase: watch::Sender<Phase>,
     reload_problem: Mutex<Option<Arc<str>>>,
+    control_problem: Mutex<Option<Arc<str>>>,
     /// By port.
     tls_problems: Mutex<[Option<Arc<str>>; Port::ALL.len()]>,
 }
@@ -77,6 +78,7 @@ impl App {
             started: Instant::now(),
             phase: watch::Sender::new(Phase::Serving),
             reload_problem: Mutex::new(None),
+            control_problem: Mutex::new(None),
             tls_problems: Mutex::default(),
         }
     }
@@ -125,5 +127,15 @@ impl App {
     /// Why the rules on disk are not the ones in force, if so.
     pub fn reload_problem(&self) -> Option<Arc<str>> {
         self.reload_problem.lock().clone()
+    }
+
+    /// Notes how the control plane is doing: why its changes do not come into force, or `None` if they do.
+    pub fn note_control(&self, problem: Option<&str>) {
+        *self.control_problem.lock() = problem.map(Arc::from);
+    }
+
+    /// Why changes of the control plane are not in force, if so.
+    pub fn control_problem(&self) -> Option<Arc<str>> {
+        self.control_problem.lock().clone()
     }
 }

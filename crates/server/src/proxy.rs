@@ -109,8 +109,10 @@ pub struct Proxy {
     tables: watch::Sender<u64>,
     /// Attempts to load other settings: those that failed, and those that are or were in force.
     reloads: [AtomicU64; 2],
-    /// Why the settings on disk are not the ones in force; held while others are loaded.
+    /// Why the settings on disk are not the ones in force.
     problem: Mutex<Option<Arc<str>>>,
+    /// Held while others are loaded, which may take seconds: of two who load the later one wins.
+    reloading: Mutex<()>,
 }
 
 impl Proxy {
@@ -124,7 +126,16 @@ impl Proxy {
             tables: watch::Sender::new(0),
             reloads: Default::default(),
             problem: Mutex::default(),
+            reloading: Mutex::default(),
         }
+    }
+
+    /// Whether settings can be used, as far as that can be said without asking anybody.
+    ///
+    /// # Errors
+    /// What is wrong with certificates that servers are trusted by or shown.
+    pub fn check(settings: &ProxySettings) -> Result<(), String> {
+        Table::new(settings, 1, None, &Found::new()).check_tls()
     }
 
     /// Finds out what must be known before anybody asks: that TLS with servers can work, and where names lead. It waits for that.
@@ -142,8 +153,7 @@ impl Proxy {
     /// # Errors
     /// What is wrong with them; those in force stay.
     pub fn reload(&self, settings: &ProxySettings) -> Result<(), String> {
-        // Held to the end, so that of two who load the later one wins.
-        let mut problem = self.problem.lock();
+        let _reloading = self.reloading.lock();
         let before = self.table.load_full();
         let loaded = Table::new(settings, self.workers, Some(&before), &Found::new());
         let loaded = loaded.check_tls().and_then(|()| self.look_up(&loaded)).map(|found| {
@@ -158,7 +168,7 @@ impl Proxy {
             self.tables.send_modify(|number| *number += 1);
         });
         self.reloads[usize::from(loaded.is_ok())].fetch_add(1, Ordering::Relaxed);
-        *problem = loaded.as_ref().err().map(|why| Arc::from(why.as_str()));
+        *self.problem.lock() = loaded.as_ref().err().map(|why| Arc::from(why.as_str()));
         loaded
     }
 

@@ -11,18 +11,19 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tidegate import __version__
-from tidegate.cli import rules, store
+from tidegate.cli import admin, rules, store
 from tidegate.cli.check import check
 from tidegate.cli.proxy import proxy
 from tidegate.cli.serve import serve
+from tidegate.cli.simulate import simulate
 from tidegate.cli.top import top
 from tidegate.errors import TidegateError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-COMMANDS: dict[str, Callable[..., None]] = {"check": check, "proxy": proxy, "serve": serve, "top": top}
-GROUPS: dict[str, typer.Typer] = {"rules": rules.app, "store": store.app}
+COMMANDS: dict[str, Callable[..., None]] = {"check": check, "proxy": proxy, "serve": serve, "simulate": simulate, "top": top}
+GROUPS: dict[str, typer.Typer] = {"admin": admin.app, "rules": rules.app, "store": store.app}
 
 EXIT_USAGE = 2
 

@@ -120,6 +120,7 @@ def check_all(load: Callable[[], Settings], kind: type[Service]) -> None:
     try:
         settings = load()
         rule_set = rules.load(settings["rules"], merge_domains=settings["merge_domains"])
+        kind.check(settings)
         _try_certificates(settings, kind)
     except (SettingsError, RuleError, StartupError) as error:
         typer.echo(f"error: {error}", err=True)

@@ -9,15 +9,21 @@ from __future__ import annotations
 
 import threading
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import TYPE_CHECKING, Final, Protocol, Self
 
-from tidegate.control import tokens
+from tidegate import rules
+from tidegate.control import members, tokens
 from tidegate.control.caller import Caller
 from tidegate.control.collector import Collector
+from tidegate.control.compose import NO_FILES
 from tidegate.control.database import Database
 from tidegate.control.errors import DatabaseError
+from tidegate.control.follow import Follower, Following
 from tidegate.control.roles import Role
 from tidegate.control.signin import SignIn
+from tidegate.errors import RuleError
+from tidegate.rule_limiter import RuleLimiter
 from tidegate.service.log import LOG
 
 if TYPE_CHECKING:
@@ -25,10 +31,11 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from tidegate.control.web import Web
+    from tidegate.rules import RuleSet
     from tidegate.service.service import Service
     from tidegate.service.settings import Settings
 
-RETRY_S: Final = 2.0
+RETRY_S: Final = 1.0
 """How long to wait before a database that could not be opened is tried again."""
 
 
@@ -44,7 +51,7 @@ class Part(Protocol):
 
     def stop(self) -> None:
         """
-        Ends, and waits until it has.
+        Ends, and waits until it has. Nothing happens if it never began.
         """
 
     def reasons(self) -> list[str]:
@@ -73,14 +80,17 @@ class Control:
         self.database = Database(settings["admin.database"])
         self.sign_in = SignIn(self.database, timedelta(seconds=settings["admin.session"]))
         self._first_token: str | None = None
+        self.limiter = self._counters() if service is None else service.limiter
+        """Who sees the counters of the fleet: that of the service, or one of its own on the store that they share; else `None`."""
+        self.follower = Follower(self._following())
+        """What is in force of the database, and of files."""
         self.parts: list[Part] = []
-        """What runs beside the port. The follower of rules is added here."""
-        self.in_force = 0
-        """The `Version.number` that the service beside it decides by; who follows the database notes it here."""
+        """What else runs beside the port once the database was opened, such as the collector of events."""
         self.collector: Collector | None = None
         """What brings events and counts of the service here, once it was started."""
         self._problem: str | None = "the database was not opened yet"
         self._web: Web | None = None
+        self._is_draining = False
         self._is_over = threading.Event()
         self._opener: threading.Thread | None = None
 
@@ -102,8 +112,17 @@ class Control:
         Returns:
             Sentences for people; none if all is well.
         """
-        own = [self._problem] if self._problem is not None else [] if self.database.is_up else ["the database cannot be reached"]
-        return own + [reason for part in self.parts for reason in part.reasons()]
+        own = ["it is about to stop"] if self._is_draining else []
+        if self._problem is not None:
+            own.append(self._problem)
+        elif not self.database.is_up:
+            own.append(f"the database {self.database.shown} cannot be reached")
+        return own + [reason for part in (self.follower, *self.parts) for reason in part.reasons()]
+
+    @property
+    def needs_approval(self) -> bool:
+        """Whether a change of rules needs a second person."""
+        return bool(self.settings["admin.approval"])
 
     def open(self) -> None:
         """
@@ -127,11 +146,28 @@ class Control:
         secret, self._first_token = self._first_token, None
         return secret
 
+    def follow(self) -> None:
+        """
+        Opens the database and puts into force what it has, or what was kept of it if it cannot be used, before a request is decided.
+
+        Beside a service, a database that cannot be used is tried again and again: decisions do not need it. Nothing happens if it follows.
+
+        Raises:
+            DatabaseError: It runs on its own, and the database cannot be used.
+        """
+        if self.follower.is_running:
+            return
+        try:
+            self.open()
+        except DatabaseError as error:
+            if self.service is None:
+                raise
+            self._note(error)
+        self.follower.start()
+
     def start(self) -> None:
         """
-        Opens the database and begins to listen.
-
-        Beside a service, a database that cannot be used is tried again and again: decisions do not need it.
+        Opens the database, follows it, and begins to listen.
 
         Raises:
             DatabaseError: It runs on its own, and the database cannot be used.
@@ -140,14 +176,9 @@ class Control:
         """
         if self.service is not None:
             # It waits for no database: files and the like get events without one.
-            self.collector = Collector(self.service.server, self.database, self.settings, self.now, lambda: self.in_force)
+            self.collector = Collector(self.service.server, self.database, self.settings, self.now, lambda: self.follower.number)
             self.collector.start()
-        try:
-            self.open()
-        except DatabaseError as error:
-            if self.service is None:
-                raise
-            self._note(error)
+        self.follow()
         self._listen()
         if self._problem is None:
             self._start_parts()
@@ -162,13 +193,18 @@ class Control:
         if self._web is not None:
             self._web.reload()
 
-    def drain(self, _grace: float | None = None) -> int:
+    def drain(self, grace: float | None = None) -> int:
         """
-        Waits for requests that run, and ends. Nobody has to notice first: who uses it waits a moment and asks again.
+        Turns readiness off, serves on for a while, waits for requests that run, and ends.
+
+        Args:
+            grace: Seconds to serve on; by default `shutdown.grace`.
 
         Returns:
-            0: nothing of importance is cut.
+            0: what runs for longer than a moment is a page that follows what happens, and loads again.
         """
+        self._is_draining = True
+        self._is_over.wait(self.settings["shutdown.grace"] if grace is None else grace)
         self.stop()
         return 0
 
@@ -183,6 +219,9 @@ class Control:
             self._opener.join()
         while self.parts:
             self.parts.pop().stop()
+        self.follower.stop()
+        if self.service is None and self.limiter is not None:
+            self.limiter.close()
         if self.collector is not None:
             self.collector.stop()
             self.collector = None
@@ -198,6 +237,35 @@ class Control:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> None:
         self.stop()
+
+    def _following(self) -> Following:
+        kept = self.settings["admin.cache"]
+        service = self.service
+        return Following(
+            self.database,
+            self.now,
+            limiter=self.limiter,
+            files=NO_FILES if self.limiter is not None else self._files(),
+            members=members.document,
+            cache=None if kept == "off" or service is None else Path(kept),
+            note=(lambda _: None) if service is None else service.note_control,
+        )
+
+    def _counters(self) -> RuleLimiter | None:
+        # It decides nothing: people ask it what a key has used, and it forgets what they want forgotten.
+        options = self.settings.store_options
+        return None if options["store"] == "memory://" else RuleLimiter(self._files(), **options)
+
+    def _files(self) -> RuleSet:
+        # On its own it decides nothing, and shows what the instances read if it is told where that is.
+        source = self.settings["rules"]
+        if source is None:
+            return NO_FILES
+        try:
+            return rules.load(source, merge_domains=self.settings["merge_domains"])
+        except RuleError as error:
+            LOG.warning("the rules of files are not shown: %s", error)
+            return NO_FILES
 
     def _listen(self) -> None:
         place = self.settings["admin.listen"]
@@ -216,25 +284,26 @@ class Control:
             part.start()
 
     def _keep_opening(self) -> None:
-        while not self._is_over.wait(RETRY_S):
-            try:
-                self.open()
-            except DatabaseError as error:
-                self._note(error)
-            else:
-                LOG.info("the database %s can be used now", self.database.shown)
-                self._start_parts()
-                self._tell_first_token()
-                return
+        # How things are is told to the service by the follower.
+        while self._problem is not None and not self._is_over.wait(RETRY_S):
+            self._try_again()
+
+    def _try_again(self) -> None:
+        try:
+            self.open()
+        except DatabaseError as error:
+            self._note(error)
+            return
+        LOG.info("the database %s can be used now", self.database.shown)
+        self._start_parts()
+        if self.take_first_token() is not None:
+            # The log is no place for it.
+            LOG.warning("the control plane has no token that anybody knows; make one: tidegate admin token create NAME --role admin")
 
     def _note(self, error: DatabaseError) -> None:
         if self._problem != str(error):
             LOG.error("the control plane cannot use its database %s, and tries again; decisions go on: %s", self.database.shown, error)
         self._problem = str(error)
-
-    def _tell_first_token(self) -> None:
-        if self._first_token is not None:
-            LOG.warning("the control plane has no token yet; make one: tidegate admin token create NAME --role admin")
 
 
 def _now() -> datetime:

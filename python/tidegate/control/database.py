@@ -17,20 +17,20 @@ from __future__ import annotations
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
-from sqlalchemy import create_engine, event, func, select, text, update
+from sqlalchemy import URL, create_engine, event, func, select, text, update
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import ArgumentError, SQLAlchemyError
 from sqlalchemy.orm import sessionmaker
 
 from tidegate.control import migrate
-from tidegate.control.errors import DatabaseError, told
+from tidegate.control.errors import UNKEPT, DatabaseError, ValueRefused, told
 from tidegate.control.models import Version
 from tidegate.errors import ConfigError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from sqlalchemy import URL, Connection, Engine
+    from sqlalchemy import Connection, Engine
     from sqlalchemy.orm import Session
 
 CHANNEL: Final = "tidegate"
@@ -69,7 +69,8 @@ class Database:
     @property
     def shown(self) -> str:
         """Its address as it may be shown: without a password and without options."""
-        return self.url.set(query={}, drivername=self.url.get_backend_name(), password=None).render_as_string()
+        url = self.url
+        return URL.create(url.get_backend_name(), url.username, None, url.host, url.port, url.database).render_as_string()
 
     @contextmanager
     def session(self) -> Iterator[Session]:
@@ -182,7 +183,7 @@ def parse(address: str) -> URL:
     """
     try:
         url = make_url(address)
-    except ArgumentError:
+    except (ArgumentError, ValueError):
         raise ConfigError(f"this is no address of a database\nhint: {_EXAMPLES}") from None
     name = url.drivername.partition("+")[0]
     if name == "sqlite":
@@ -206,6 +207,9 @@ def _told() -> Iterator[None]:
         if (plain := told(error)) is None:
             raise
         raise plain from error
+    except (OverflowError, UnicodeEncodeError) as error:
+        # SQLAlchemy lets through what sqlite3 raises before it asks anything.
+        raise ValueRefused(UNKEPT) from error
 
 
 def _engine(url: URL, patience_s: float) -> Engine:

@@ -13,7 +13,7 @@ ServerError
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, Final
 
 from sqlalchemy.exc import DataError, IntegrityError, OperationalError, StatementError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
@@ -22,6 +22,10 @@ from tidegate.errors import ServerError
 
 if TYPE_CHECKING:
     from sqlalchemy.exc import SQLAlchemyError
+
+
+UNKEPT: Final = "the database cannot keep one of the values: a number too large, or a character that it does not know"
+_LOOK: Final = "look at the path in admin.database, and whether its folder exists and can be written"
 
 
 class DatabaseError(ServerError):
@@ -73,12 +77,25 @@ def told(error: SQLAlchemyError) -> DatabaseError | None:
         return DatabaseUnavailable("the database does not answer: all connections to it are in use")
     if not isinstance(error, StatementError) or isinstance(error, IntegrityError):
         return None
-    text = str(error.orig).strip().partition("\n")[0]
+    return _plain(error, str(error.orig).strip().partition("\n")[0])
+
+
+def _plain(error: StatementError, text: str) -> DatabaseError | None:
     if isinstance(error, DataError) or isinstance(error.orig, (OverflowError, UnicodeError)):
-        return ValueRefused("the database cannot keep one of the values: a number too large, or a character that it does not know")
+        return ValueRefused(UNKEPT)
     # PostgreSQL tells it by a code, 53100 disk_full; SQLite by these words.
     if getattr(error.orig, "sqlstate", None) == "53100" or "disk is full" in text or "disk I/O error" in text:
         return DatabaseFull(f"there is no room for the database: {text}")
+    if "file is not a database" in text:
+        return DatabaseError(f"the file is no database of SQLite\nhint: {_LOOK}")
     if isinstance(error, OperationalError) or getattr(error, "connection_invalidated", False):
-        return DatabaseUnavailable(f"the database cannot be used: {text}")
+        return DatabaseUnavailable(f"the database cannot be used: {text}\nhint: {_hint(text)}")
     return None
+
+
+def _hint(text: str) -> str:
+    if "locked" in text:
+        return "another process holds it for too long; find out which"
+    if "unable to open" in text or "readonly" in text:
+        return _LOOK
+    return "see whether the server runs, and look at host, port, user and database in admin.database"

@@ -5,10 +5,12 @@ The proxy: a service with one port more, whose requests go on to servers. Python
 from __future__ import annotations
 
 import json
+import threading
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from tidegate.errors import TidegateError
+from tidegate._native import Server
+from tidegate.errors import StartupError, TidegateError
 from tidegate.proxy import native
 from tidegate.proxy.table import OWN_GROUPS
 from tidegate.proxy.watch import SettingsWatcher
@@ -36,7 +38,24 @@ class Proxy(Service):
 
     def __init__(self, settings: Settings) -> None:
         super().__init__(settings)
+        # A signal and a change of the file may come together; what was read first must not come into force last.
+        self._reloading = threading.Lock()
         self._watcher = SettingsWatcher(self.files, self.reload_upstreams) if settings["watch"] and settings.config is not None else None
+
+    @classmethod
+    def check(cls, settings: Settings) -> None:
+        """
+        Looks at the certificates that servers are trusted by or shown.
+
+        Args:
+            settings: The settings.
+
+        Raises:
+            StartupError: They cannot be used.
+        """
+        super().check(settings)
+        if (wrong := Server.check_upstreams(json.dumps(native.to_proxy_document(settings)))) is not None:
+            raise StartupError(wrong)
 
     def document(self) -> str:
         """
@@ -96,6 +115,10 @@ class Proxy(Service):
         Returns:
             What is wrong, if anything is.
         """
+        with self._reloading:
+            return self._reload_upstreams()
+
+    def _reload_upstreams(self) -> str | None:
         if self.settings.again is None:
             return None
         try:

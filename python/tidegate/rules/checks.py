@@ -83,6 +83,19 @@ def check_set(
         documents: The files in the language of rules.
     """
     _check_jwt(identity, sections)
+    check_rules(drafts, identity)
+    if not drafts and not has_domains and documents and not documents[0].report.has_errors:
+        documents[0].add_at("no-rules", 1, 1, "there is no rule, so every request is allowed", "add `rules:` with at least one rule")
+
+
+def check_rules(drafts: list[Draft], identity: tuple[Source, ...]) -> None:
+    """
+    Compares rules with each other.
+
+    Args:
+        drafts: All rules, in their order.
+        identity: How clients are named.
+    """
     _check_names(drafts)
     if len(drafts) > RULES_MAX:
         first = drafts[RULES_MAX]
@@ -103,8 +116,6 @@ def check_set(
         if rule.mode != "enforce" and isinstance(draft.node, Mapping) and "rollout" in draft.node.entries:
             draft.add("no-effect", draft.at("rollout"), f"`rollout` has no effect with `mode: {rule.mode}`", "remove one of them")
     check_reach(drafts)
-    if not drafts and not has_domains and documents and not documents[0].report.has_errors:
-        documents[0].add_at("no-rules", 1, 1, "there is no rule, so every request is allowed", "add `rules:` with at least one rule")
 
 
 def _check_jwt(identity: tuple[Source, ...], sections: dict[str, tuple[Document, Node]]) -> None:

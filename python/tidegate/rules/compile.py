@@ -63,6 +63,7 @@ def compile_rule(rule: Rule) -> dict[str, Any]:
         "cost": _cost(rule.cost),
         "mode": rule.mode,
         "rollout": rule.rollout,
+        "rollout_from": rule.rollout_from,
         "priority": rule.priority,
         "stop": rule.stop,
         "on_store_error": rule.on_store_error,

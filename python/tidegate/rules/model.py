@@ -113,6 +113,7 @@ class Rule:
         cost: What a request costs.
         mode: Whether it decides.
         rollout: The share of keys for which it does, in hundredths of a percent.
+        rollout_from: Where that share begins, while another version of the rule takes over; no file can say it.
         priority: Higher ones are looked at first.
         stop: Whether no later rule is looked at once this one applies.
         on_store_error: What is decided when the store cannot; `None` is the engine's default.
@@ -134,6 +135,7 @@ class Rule:
     cost: Cost = Cost()
     mode: Mode = "enforce"
     rollout: int = ROLLOUT_ALL
+    rollout_from: int = 0
     priority: int = 0
     stop: bool = False
     on_store_error: StoreErrorPolicy | None = None

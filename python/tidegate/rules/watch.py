@@ -234,7 +234,7 @@ class Watcher:
             if limiter is None or limiter.closed or stop.is_set():
                 stop.set()
                 return
-            if rule_set.to_json() != limiter.rule_set.to_json():
+            if rule_set.to_json() != limiter.file_rules.to_json():
                 generation = limiter.load(rule_set)
                 self._reloads += 1
                 is_news = True

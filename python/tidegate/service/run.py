@@ -16,7 +16,7 @@ import signal
 import socket
 import threading
 import time
-from typing import TYPE_CHECKING, Final, Self
+from typing import TYPE_CHECKING, Final, Protocol, Self
 
 from tidegate.service.log import LOG
 from tidegate.service.notify import notify
@@ -24,7 +24,7 @@ from tidegate.service.notify import notify
 if TYPE_CHECKING:
     from types import TracebackType
 
-    from tidegate.service.service import Service
+    from tidegate.service.settings import Settings
 
 EXIT_DONE = 0
 EXIT_CUT = 1
@@ -82,7 +82,30 @@ class Signals:
         self._writer.close()
 
 
-def run_until_told(service: Service, signals: Signals) -> int:
+class Runs(Protocol):
+    """
+    What can run in the foreground: a service, a proxy, a control plane on its own.
+    """
+
+    settings: Settings
+
+    def reload(self) -> object:
+        """
+        Loads again what is in files.
+        """
+
+    def drain(self, grace: float | None = None) -> int:
+        """
+        Serves on for a while, waits for requests that run, and answers how many were cut.
+        """
+
+    def stop(self) -> None:
+        """
+        Ends at once.
+        """
+
+
+def run_until_told(service: Runs, signals: Signals) -> int:
     """
     Waits for signals until the service has ended.
 
@@ -115,7 +138,7 @@ def run_until_told(service: Service, signals: Signals) -> int:
     return EXIT_DONE
 
 
-def _begin_drain(service: Service, signals: Signals, number: signal.Signals) -> None:
+def _begin_drain(service: Runs, signals: Signals, number: signal.Signals) -> None:
     # Who presses Ctrl-C has no load balancer that must notice first.
     grace = 0.0 if number == signal.SIGINT else float(service.settings["shutdown.grace"])
     notify("STOPPING=1")

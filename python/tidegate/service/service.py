@@ -44,6 +44,18 @@ class Service:
         if self.limiter.watcher is not None:
             self.limiter.watcher.listen(self._note)
 
+    @classmethod
+    def check(cls, settings: Settings) -> None:
+        """
+        Looks for what can be wrong although the settings are right, without asking anybody.
+
+        Args:
+            settings: The settings.
+
+        Raises:
+            StartupError: Something is wrong.
+        """
+
     def document(self) -> str:
         """
         The settings as Rust takes them. They may hold the token: they are for the server, not for logs.
@@ -69,6 +81,9 @@ class Service:
         Raises:
             StartupError: A port is taken, a certificate is wrong, or the like.
         """
+        if self.control is not None:
+            # Stored rules are in force before the first request.
+            self.control.follow()
         self.server.start()
         if self.control is not None:
             self.control.start()
@@ -143,6 +158,15 @@ class Service:
             LOG.warning("no control plane on %s: pip install 'tidegate[admin]', or set admin.listen to off", self.settings["admin.listen"])
             return None
         return Control(self.settings, self)
+
+    def note_control(self, problem: str | None) -> None:
+        """
+        Lets readiness tell why changes of the control plane do not come into force.
+
+        Args:
+            problem: Why; `None` if they do.
+        """
+        self.server.note_control(problem)
 
     def _note(self, problem: RuleError | None) -> None:
         self.server.note_reload(None if problem is None else str(problem))

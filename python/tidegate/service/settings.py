@@ -8,7 +8,7 @@ import os
 import re
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from tidegate._native import check_store
 from tidegate._options import StoreOptions, engine_options
@@ -168,6 +168,9 @@ class Checking:
         reading: What was wrong so far, and where problems are noted.
     """
 
+    needs_rules: ClassVar[bool] = True
+    """Whether nothing can start without a file of rules."""
+
     def __init__(self, values: dict[str, Any], origins: Mapping[str, str], reading: Reading) -> None:
         self.values = values
         self.origins = origins
@@ -180,7 +183,7 @@ class Checking:
         """
         Looks for problems, and notes them.
         """
-        if self.values["rules"] is None and self.is_whole and not self.is_said("rules"):
+        if self.needs_rules and self.values["rules"] is None and self.is_whole and not self.is_said("rules"):
             hint = "name a file or a directory: --rules rules.yaml, TIDEGATE_RULES, or `rules:` in the file of settings"
             self.add("rules", "missing-key", "there are no rules", hint)
         self._check_ports()
@@ -224,7 +227,7 @@ class Checking:
                 self.add(f"{port}.listen", "same-address", what, "give each a port of its own")
             elif place is not None:
                 taken[place] = port
-        if all(self.values[f"{port}.listen"] is None for port in self.ports):
+        if self.ports and all(self.values[f"{port}.listen"] is None for port in self.ports):
             all_of_them = " and ".join(f"{port}.listen" for port in self.ports)
             self.add("http.listen", "nothing-listens", "all ports are off", f"let one of {all_of_them} be on")
         for port in (*self.ports, ADMIN):

@@ -143,6 +143,13 @@ GROUPS: Final[dict[str, tuple[Setting, ...]]] = {
         ),
         Setting("admin.session", Seconds(60, 2_592_000), 43_200.0, "How long people stay signed in."),
         Setting(
+            "admin.cache",
+            Text(),
+            "tidegate.cache",
+            "Where the last good rules and plans are kept, for a start without the database: a file, relative to the working directory, or "
+            "`off`.",
+        ),
+        Setting(
             "admin.keys",
             Choice(("masked", "digest", "plain")),
             "masked",

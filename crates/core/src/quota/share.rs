@@ -16,6 +16,7 @@
 
 use super::check::gcd;
 use super::{PERIOD_MAX_NS, Quota, Shape};
+use crate::mutant::Mutant;
 
 /// A part of a quota; see [`Quota::share`].
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -54,7 +55,7 @@ impl Quota {
             | Shape::FixedWindow { limit, .. }
             | Shape::Concurrency { limit, .. } => {
                 let sharers = least(*limit);
-                *limit /= u64::from(sharers);
+                *limit = if Mutant::SharesOfFortyPercent.is_active() { *limit * 2 / 5 } else { *limit / u64::from(sharers) };
                 sharers
             }
             Shape::Gcra { burst: 0, .. } => instances,

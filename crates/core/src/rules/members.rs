@@ -249,6 +249,8 @@ impl Whose<'_> {
 struct Compiler<'s> {
     /// By name: number, and what quotas use that name no algorithm.
     rules: HashMap<&'s str, (usize, Option<AlgorithmName>)>,
+    /// Other versions of a rule while a change of it rolls out, such as `orders~12`: members have the same of all.
+    versions: HashMap<&'s str, Vec<&'s str>>,
     member: Arc<str>,
     numbers: HashMap<&'s str, u32>,
     /// Plans of members by rule and quotas: most members have one of a few.
@@ -258,7 +260,14 @@ struct Compiler<'s> {
 
 impl<'s> Compiler<'s> {
     fn new(rules: &'s RuleSet) -> Self {
+        let mut versions: HashMap<&str, Vec<&str>> = HashMap::default();
+        for rule in rules.rules() {
+            if let Some((name, _)) = rule.name.split_once('~') {
+                versions.entry(name).or_default().push(&rule.name);
+            }
+        }
         Self {
+            versions,
             rules: rules.rules().iter().enumerate().map(|(number, rule)| (&*rule.name, (number, rule.algorithm))).collect(),
             member: "member".into(),
             numbers: HashMap::default(),
@@ -280,12 +289,20 @@ impl<'s> Compiler<'s> {
     fn grants(&mut self, quotas: &'s QuotasByRule, whose: Whose<'s>) -> Result<Grants, MembersError> {
         let first = count(&self.members.grants);
         for (rule, texts) in quotas {
-            if let Some(plan) = self.plan(rule, texts, whose)? {
-                let rule = self.members.plans[plan as usize].rule;
-                self.members.grants.push(Grant { rule: u32::try_from(rule).unwrap_or(u32::MAX), plan });
+            self.grant(rule, texts, whose)?;
+            for version in self.versions.get(rule.as_str()).cloned().unwrap_or_default() {
+                self.grant(version, texts, whose)?;
             }
         }
         Ok(Grants { first, end: count(&self.members.grants) })
+    }
+
+    fn grant(&mut self, rule: &'s str, texts: &'s [QuotaText], whose: Whose<'s>) -> Result<(), MembersError> {
+        if let Some(plan) = self.plan(rule, texts, whose)? {
+            let rule = self.members.plans[plan as usize].rule;
+            self.members.grants.push(Grant { rule: u32::try_from(rule).unwrap_or(u32::MAX), plan });
+        }
+        Ok(())
     }
 
     /// The plan with these quotas; `None` as long as nobody knows the rule.

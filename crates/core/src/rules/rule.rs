@@ -39,6 +39,8 @@ pub struct Rule {
     pub mode: Mode,
     /// The share of keys for which it does, in hundredths of a percent.
     pub rollout: u16,
+    /// Where that share begins.
+    pub rollout_from: u16,
     /// Whether no later rule is looked at once it applies.
     pub stop: bool,
     /// What is decided when the store cannot.
@@ -84,7 +86,7 @@ enum Cost {
 }
 
 /// The longest name of a rule.
-const NAME_MAX: usize = 64;
+const NAME_MAX: usize = 96;
 
 /// The values of a key: addresses as they are, texts after their length.
 pub type KeyBytes = SmallVec<[u8; 64]>;
@@ -215,7 +217,7 @@ pub(super) fn compile(
 ) -> Result<Rule, RuleSetError> {
     let invalid = |message: String| RuleSetError::Invalid { place: spec.name.clone(), message };
     if !is_name(&spec.name) {
-        return Err(invalid(format!("the name of a rule has 1 to {NAME_MAX} letters, digits, _, . and -")));
+        return Err(invalid(format!("the name of a rule has 1 to {NAME_MAX} letters, digits, _, ., - and ~")));
     }
     let conditions = spec
         .conditions
@@ -257,6 +259,7 @@ pub(super) fn compile(
         cost,
         mode: spec.mode,
         rollout: spec.rollout,
+        rollout_from: spec.rollout_from,
         stop: spec.stop,
         on_store_error: spec.on_store_error,
         budget_ms: spec.budget_ms,
@@ -274,9 +277,10 @@ fn key_number(key: &[KeyPart], keys: &mut Vec<Vec<KeyPart>>) -> usize {
     })
 }
 
-/// Counters are found by names, so that one with odd characters could be that of another rule's quota.
+/// Counters are found by names, so that one with odd characters could be that of another rule's quota. What stands behind `~` tells versions
+/// of one rule apart: no author can write it.
 fn is_name(name: &str) -> bool {
-    let is_allowed = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'.' | b'-');
+    let is_allowed = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'.' | b'-' | b'~');
     (1..=NAME_MAX).contains(&name.len()) && name.bytes().all(is_allowed)
 }
 

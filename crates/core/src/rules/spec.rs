@@ -139,6 +139,9 @@ pub struct RuleSpec {
     pub mode: Mode,
     /// The share of keys for which it does, in hundredths of a percent.
     pub rollout: u16,
+    /// Where that share begins: keys before it have another version of the rule, which takes over step by step.
+    #[serde(default)]
+    pub rollout_from: u16,
     /// Higher ones are looked at first.
     pub priority: i32,
     /// Whether no later rule is looked at once this one applies.

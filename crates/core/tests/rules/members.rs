@@ -31,6 +31,16 @@ fn plan(document: &Value, facts: &[(&str, &str)]) -> String {
 }
 
 #[test]
+fn members_have_the_same_of_every_version_of_a_rule() {
+    let per_key = |name: &str| json!({"name": name, "per": ["api_key"]});
+    let set = set(&json!([]), &[per_key("calls"), per_key("calls~12"), per_key("other")]);
+    let document = json!({"keys": {digest_text("own"): {"quotas": {"calls": quotas("9/minute")}}}});
+    let members = try_members(&set, &document).expect("members");
+    let plans: Vec<_> = found_by(&set, &members, &[("api_key", "own")]).into_iter().map(|found| found.plan).collect();
+    assert_eq!(plans, ["member", "member", "default"]);
+}
+
+#[test]
 fn the_nearest_plan_wins() {
     let own = json!({"calls": quotas("9/minute")});
     let tenants = json!({"acme": {"tier": "pro", "quotas": own}, "plain": {"tier": "free"}});

@@ -15,8 +15,8 @@ fn refusal(rules: &[Value]) -> String {
 fn a_rule_that_cannot_be_compiled_is_refused_with_its_name() {
     let table = [
         (json!({"quotas": []}), "rule: a rule without quotas must stop"),
-        (json!({"name": ""}), ": the name of a rule has 1 to 64 letters, digits, _, . and -"),
-        (json!({"name": "a:b"}), "a:b: the name of a rule has 1 to 64 letters, digits, _, . and -"),
+        (json!({"name": ""}), ": the name of a rule has 1 to 96 letters, digits, _, ., - and ~"),
+        (json!({"name": "a:b"}), "a:b: the name of a rule has 1 to 96 letters, digits, _, ., - and ~"),
         (json!({"match": [condition("ip", &json!({"cidr": ["10.0.0.1/8"]}))]}), "rule: \"10.0.0.1/8\" is no network"),
         (json!({"match": [condition("path", &json!({"pattern": ["a"]}))]}), "rule: \"a\": a path begins with /"),
         (

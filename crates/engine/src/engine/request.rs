@@ -299,12 +299,15 @@ pub(super) fn charges<'a>(
 
 /// Whether a rule decides for a key, or only says what it would have said.
 fn is_enforced(rule: &Rule, key: &[u8]) -> bool {
-    rule.mode == Mode::Enforce && (rule.rollout >= ROLLOUT_ALL || rollout_place(rule, key) < u64::from(rule.rollout))
+    let share = u64::from(rule.rollout_from)..u64::from(rule.rollout);
+    rule.mode == Mode::Enforce && (share == (0..u64::from(ROLLOUT_ALL)) || share.contains(&rollout_place(rule, key)))
 }
 
-/// The place of a key in the rollout of a rule, of [`ROLLOUT_ALL`].
+/// The place of a key in the rollout of a rule, of [`ROLLOUT_ALL`]. Versions of one rule (`orders` and `orders~12`) agree on it, so that one
+/// begins where the other ends.
 fn rollout_place(rule: &Rule, key: &[u8]) -> u64 {
-    let place = ROLLOUT.digest(rule.name.as_bytes()) ^ ROLLOUT.digest(key);
+    let name = rule.name.split('~').next().unwrap_or(&rule.name);
+    let place = ROLLOUT.digest(name.as_bytes()) ^ ROLLOUT.digest(key);
     place.0[0] % u64::from(ROLLOUT_ALL)
 }
 

@@ -1,4 +1,4 @@
-//! What a breaker promises.
+//! What a breaker promises, and what those who decide without the store do.
 //!
 //! Plain functions, because `failure_breaker.rs` runs them as tests and `mutants.rs` with mistakes switched on.
 
@@ -17,10 +17,16 @@ macro_rules! promises {
             a_lost_probe_is_replaced_and_its_outcome_ignored,
             repeated_failures_back_off_and_calm_forgets_them,
             a_new_primary_is_tried_at_once,
+            shares_never_add_up_to_more_than_the_quota,
+            what_was_admitted_is_owed_until_it_is_charged,
         }
     };
 }
 pub(crate) use promises;
+
+mod local;
+
+pub(crate) use local::{shares_never_add_up_to_more_than_the_quota, what_was_admitted_is_owed_until_it_is_charged};
 
 use std::collections::BTreeMap;
 use std::sync::Barrier;

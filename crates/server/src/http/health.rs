@@ -63,6 +63,9 @@ fn reasons(app: &App) -> Vec<Reason> {
     if let Some(problem) = app.reload_problem() {
         reasons.push(Reason::new("rules_not_reloaded", &problem));
     }
+    if let Some(problem) = app.control_problem() {
+        reasons.push(Reason::new("control_plane_failing", &problem));
+    }
     if let Some(problem) = app.tls_problem() {
         reasons.push(Reason::new("certificates_not_reloaded", &problem));
     }

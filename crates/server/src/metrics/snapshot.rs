@@ -83,7 +83,7 @@ impl Metrics {
             started_at: seconds(self.started_ns),
             generation: app.engine.plan().generation(),
             is_draining: app.is_draining(),
-            problem: app.reload_problem().map(|problem| problem.to_string()),
+            problem: app.reload_problem().or_else(|| app.control_problem()).map(|problem| problem.to_string()),
             allowed: sum(&|protocol| self.shards.checks(protocol, Outcome::Allowed)),
             denied: sum(&|protocol| self.shards.checks(protocol, Outcome::Denied)),
             unmatched: sum(&|protocol| self.shards.unmatched(protocol)),

@@ -63,8 +63,7 @@ async fn ask(group: &Group, server: &Server, check: &CheckSettings) -> Option<u1
 /// A time, a little shorter.
 pub(super) fn jittered(time: Duration) -> Duration {
     let random = u32::from_le_bytes(random_id().to_le_bytes()[..4].try_into().unwrap_or_default());
-    let most = time / JITTER;
-    time.saturating_sub(most.mul_f64(f64::from(random) / f64::from(u32::MAX)))
+    time.saturating_sub((time / JITTER).mul_f64(f64::from(random) / f64::from(u32::MAX)))
 }
 
 #[cfg(test)]

@@ -75,6 +75,7 @@ async fn sent(
 ) -> Result<(Response<Incoming>, Lent), (Problem, bool)> {
     let may_repeat = asked.body.is_empty() && asked.head.method.is_idempotent() && !asked.wants.upgrade;
     let mut is_unread = !asked.body.is_empty();
+    let progress = Arc::clone(asked.body.progress());
     let mut outgoing = Outgoing::new(asked, group);
     let mut tried: SmallVec<[u64; 4]> = SmallVec::new();
     // To be asked once more, on a new connection.
@@ -131,7 +132,7 @@ async fn sent(
                 }
             }
             (Err(failure), _) => {
-                group.failed(&lent.server, outcome_of(&failure));
+                group.failed(&lent.server, outcome_of(&failure, progress.is_sent()));
                 is_unread &= matches!(failure, Failure::ClientLate | Failure::Late | Failure::Broken);
                 return Err((problem_of(&failure), is_unread));
             }
@@ -140,8 +141,10 @@ async fn sent(
     Err((problem_of(&why), is_unread))
 }
 
-fn outcome_of(failure: &Failure) -> Outcome {
+fn outcome_of(failure: &Failure, is_sent: bool) -> Outcome {
     match failure {
+        // The total time was over while the client still sent: no server is left out for that.
+        Failure::Late if !is_sent => Outcome::Client,
         Failure::Unreachable | Failure::ConnectLate => Outcome::Unreachable,
         Failure::Unsent(_) | Failure::Broken => Outcome::Broken,
         Failure::Late => Outcome::Late,

@@ -56,6 +56,39 @@ async fn a_server_that_cannot_be_reached_costs_no_request() {
 }
 
 #[tokio::test]
+async fn a_server_that_breaks_off_costs_only_what_must_not_be_repeated() {
+    // The first bytes are enough: a body may stand behind the head.
+    let (address, _task) = scripted(|_, mut stream| async move { drop(stream.read(&mut [0; 1_024]).await) }).await;
+    let upstream = Upstream::start().await;
+    let breaks = format!("http://{address}");
+    for (request, expected) in [
+        ("GET / HTTP/1.1\r\nhost: a\r\n\r\n", 200),
+        ("DELETE / HTTP/1.1\r\nhost: a\r\n\r\n", 200),
+        ("POST / HTTP/1.1\r\nhost: a\r\ncontent-length: 0\r\n\r\n", 502),
+        ("PUT / HTTP/1.1\r\nhost: a\r\ncontent-length: 1\r\n\r\nx", 502),
+    ] {
+        let before = upstream.asked();
+        let proxy = Running::before(&group("app", &[breaks.clone(), upstream.url()], &json!({})));
+        assert_eq!(proxy.client().await.ask(request).await.status(), expected, "{request}");
+        assert_eq!(upstream.asked() - before, usize::from(expected == 200), "{request}");
+    }
+}
+
+#[tokio::test]
+async fn the_total_time_also_holds_while_connecting() {
+    // Nobody accepts, and the queue is full: who connects waits.
+    let full = tokio::net::TcpSocket::new_v4().expect("a socket");
+    full.bind("127.0.0.1:0".parse().expect("an address")).expect("a free port");
+    let listener = full.listen(1).expect("a socket that listens");
+    let address = listener.local_addr().expect("an address");
+    let _waiting: Vec<_> = (0..8).map(|_| tokio::spawn(TcpStream::connect(address))).collect();
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    let settings = json!({"connect_timeout": 0, "total_timeout": 0.3, "retries": 5});
+    let proxy = Running::before(&group("app", &[format!("http://{address}")], &settings));
+    assert_eq!(proxy.client().await.get("/").await.status(), 504);
+}
+
+#[tokio::test]
 async fn without_any_server_the_answer_is_a_problem() {
     let proxy = Running::before(&group("app", &[nowhere().await, nowhere().await], &json!({})));
     let mut client = proxy.client().await;

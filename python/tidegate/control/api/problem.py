@@ -15,6 +15,7 @@ from starlette.exceptions import HTTPException
 from starlette.responses import RedirectResponse, Response
 
 from tidegate.control.errors import DatabaseError, DatabaseFull, ValueRefused
+from tidegate.control.refused import Refused, Why
 from tidegate.service.log import LOG
 
 if TYPE_CHECKING:
@@ -27,6 +28,7 @@ PROBLEM_JSON: Final = "application/problem+json"
 SIGN_IN: Final = "/sign-in"
 """Where people are sent who have to sign in first."""
 
+_REFUSED: Final[dict[Why, int]] = {"unknown": 404, "taken": 409, "stale": 412, "busy": 409, "over": 409, "own": 403, "wrong": 422}
 _RETRY_S: Final = 2
 _DETAIL_MAX: Final = 400
 
@@ -123,6 +125,7 @@ def install(app: FastAPI) -> None:
     app.add_exception_handler(HTTPException, _http)  # type: ignore[arg-type]
     app.add_exception_handler(RequestValidationError, _invalid)  # type: ignore[arg-type]
     app.add_exception_handler(DatabaseError, _database)  # type: ignore[arg-type]
+    app.add_exception_handler(Refused, _refused)  # type: ignore[arg-type]
 
 
 def unexpected(error: Exception) -> Response:
@@ -171,6 +174,10 @@ async def _database(_request: Request, error: DatabaseError) -> Response:
     if isinstance(error, DatabaseFull):
         return Problem(507, str(error)).response()
     return Problem(503, str(error), headers={"Retry-After": str(_RETRY_S)}).response()
+
+
+async def _refused(_request: Request, error: Refused) -> Response:
+    return Problem(_REFUSED[error.why], str(error)).response()
 
 
 def _path(steps: Sequence[int | str]) -> str:

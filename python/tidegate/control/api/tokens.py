@@ -62,7 +62,7 @@ class MadeToken(ShownToken):
     """The token itself. It cannot be shown again."""
 
 
-@router.post("", status_code=201, responses=described(401, 403, 409, 413, 422, 503))
+@router.post("", status_code=201, responses=described(409))
 def create(body: NewToken, control: InControl, caller: Annotated[Caller, needs(Role.ADMIN)]) -> MadeToken:
     """
     Makes a token, and shows it this once.
@@ -77,7 +77,7 @@ def create(body: NewToken, control: InControl, caller: Annotated[Caller, needs(R
     return MadeToken(**_members(token, caller.at), token=secret)
 
 
-@router.get("", responses=described(401, 403, 503))
+@router.get("")
 def list_all(control: InControl, caller: Annotated[Caller, needs(Role.ADMIN)]) -> list[ShownToken]:
     """
     Lists all tokens, also those that have ended.
@@ -86,7 +86,7 @@ def list_all(control: InControl, caller: Annotated[Caller, needs(Role.ADMIN)]) -
         return [ShownToken(**_members(token, caller.at)) for token in tokens.listed(session)]
 
 
-@router.delete("/{token_id}", responses=described(401, 403, 404, 422, 503))
+@router.delete("/{token_id}", responses=described(404))
 def revoke(
     token_id: TokenId,
     control: InControl,

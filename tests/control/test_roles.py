@@ -1,0 +1,129 @@
+"""
+Who may call what, as a whole table: every route, every role.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+import pytest
+from starlette.routing import Mount
+
+from tidegate.control.api.document import role_of, routes_of
+from tidegate.control.app import ROUTERS
+from tidegate.control.roles import Role
+
+if TYPE_CHECKING:
+    from tests.control.controlling import Clients
+
+ANYBODY = None
+VIEWER, EDITOR, APPROVER, ADMIN = Role
+
+TABLE: dict[tuple[str, str], Role | None] = {
+    ("GET", "/healthz"): ANYBODY,
+    ("GET", "/readyz"): ANYBODY,
+    ("POST", "/api/v1/session"): ANYBODY,
+    ("GET", "/api/v1/session"): VIEWER,
+    ("DELETE", "/api/v1/session"): VIEWER,
+    ("POST", "/admin/v1/tokens"): ADMIN,
+    ("GET", "/admin/v1/tokens"): ADMIN,
+    ("DELETE", "/admin/v1/tokens/{token_id}"): ADMIN,
+    ("GET", "/admin/v1/audit"): VIEWER,
+    ("POST", "/api/v1/rate-limit/rules/validate"): VIEWER,
+    ("POST", "/api/v1/rate-limit/rules/explain"): VIEWER,
+    ("GET", "/api/v1/rate-limit/rules"): VIEWER,
+    ("GET", "/api/v1/rate-limit/rules/{rule_id}"): VIEWER,
+    ("POST", "/api/v1/rate-limit/rules"): EDITOR,
+    ("PUT", "/api/v1/rate-limit/rules/{rule_id}"): EDITOR,
+    ("DELETE", "/api/v1/rate-limit/rules/{rule_id}"): EDITOR,
+    ("POST", "/api/v1/rate-limit/rules/{rule_id}/rollback"): EDITOR,
+    ("GET", "/api/v1/rate-limit/rules/{rule_id}/revisions"): VIEWER,
+    ("GET", "/api/v1/rate-limit/rules/{rule_id}/revisions/{number}"): VIEWER,
+    ("GET", "/api/v1/rate-limit/rules/{rule_id}/diff"): VIEWER,
+    ("POST", "/api/v1/rate-limit/rules/replay"): VIEWER,
+    ("GET", "/api/v1/rate-limit/rules/{rule_id}/if-enforced"): VIEWER,
+    ("GET", "/api/v1/rate-limit/changes"): VIEWER,
+    ("GET", "/api/v1/rate-limit/changes/{change_id}"): VIEWER,
+    ("POST", "/api/v1/rate-limit/changes/{change_id}/approve"): APPROVER,
+    ("POST", "/api/v1/rate-limit/changes/{change_id}/reject"): EDITOR,
+    ("POST", "/api/v1/rate-limit/changes/{change_id}/advance"): EDITOR,
+    ("POST", "/api/v1/rate-limit/changes/{change_id}/finish"): EDITOR,
+    ("POST", "/api/v1/rate-limit/changes/{change_id}/stop"): EDITOR,
+    ("GET", "/admin/v1/events"): VIEWER,
+    ("GET", "/admin/v1/live"): VIEWER,
+    ("GET", "/admin/v1/instances"): VIEWER,
+    ("GET", "/admin/v1/quotas.csv"): VIEWER,
+    ("POST", "/admin/v1/quotas.csv"): EDITOR,
+    ("GET", "/admin/v1/quotas"): VIEWER,
+    ("GET", "/admin/v1/quotas/{api_key:path}"): VIEWER,
+    ("PUT", "/admin/v1/quotas/{api_key:path}"): EDITOR,
+    ("POST", "/admin/v1/quotas/{api_key:path}/grant"): EDITOR,
+    ("DELETE", "/admin/v1/quotas/{api_key:path}"): EDITOR,
+    ("GET", "/admin/v1/tiers"): VIEWER,
+    ("GET", "/admin/v1/tiers/{name}"): VIEWER,
+    ("PUT", "/admin/v1/tiers/{name}"): EDITOR,
+    ("DELETE", "/admin/v1/tiers/{name}"): EDITOR,
+    ("GET", "/admin/v1/tenants"): VIEWER,
+    ("GET", "/admin/v1/tenants/{name}"): VIEWER,
+    ("PUT", "/admin/v1/tenants/{name}"): EDITOR,
+    ("DELETE", "/admin/v1/tenants/{name}"): EDITOR,
+    ("GET", "/admin/v1/blocks"): VIEWER,
+    ("PUT", "/admin/v1/blocks/{api_key:path}"): EDITOR,
+    ("DELETE", "/admin/v1/blocks/{api_key:path}"): EDITOR,
+    ("GET", "/admin/v1/usage/{api_key:path}"): VIEWER,
+    ("POST", "/admin/v1/usage/{api_key:path}/reset"): EDITOR,
+}
+"""The least that a caller has to be. A route that is not here fails the test below: add it with care."""
+
+ROUTES = [(method, route.path) for route in routes_of(ROUTERS) for method in sorted(route.methods or ())]
+IDS = [f"{method} {path}" for method, path in ROUTES]
+
+
+def test_every_route_is_in_the_table() -> None:
+    """
+    And the table has no other.
+    """
+    assert sorted(TABLE) == sorted(ROUTES)
+
+
+def test_every_route_is_known() -> None:
+    """
+    Files that anybody may have are the only other kind.
+    """
+    others = [route for router in ROUTERS for route in router.routes if not isinstance(route, Mount)]
+
+    assert len(others) == len(list(routes_of(ROUTERS)))
+
+
+def test_routes_say_themselves_who_may_call_them() -> None:
+    """
+    By their dependency, from which the OpenAPI document is made.
+    """
+    said = {(method, route.path): role_of(route) for route in routes_of(ROUTERS) for method in route.methods or ()}
+
+    assert TABLE == said
+
+
+@pytest.mark.parametrize("role", [None, *Role], ids=["nobody", *Role])
+def test_each_role_may_call_what_the_table_says(role: Role | None, client: Clients) -> None:
+    """
+    Who may is not told 401 or 403, whatever else is wrong with the request; who may not is told nothing else.
+    """
+    for (method, path), needed in TABLE.items():
+        answer = client.of(role).request(method, re.sub(r"{\w+(:path)?}", "987654", path))
+        is_refused = needed is not None and (role is None or not role.may(needed))
+        # Who signs in without a token has shown no good one.
+        expected = {401 if role is None else 403} if is_refused else {200, 201, 202, 204, 303, 400, 404, 409, 415, 422, 428}
+
+        assert answer.status_code in expected, (method, path, role, answer.text[:300])
+
+
+@pytest.mark.parametrize(("low", "high"), [(low, high) for low in Role for high in Role if list(Role).index(low) < list(Role).index(high)])
+def test_a_role_may_what_those_before_it_may(low: Role, high: Role) -> None:
+    """
+    And none may what only those behind it may.
+    """
+    assert high.may(low)
+    assert low.may(low)
+    assert not low.may(high)
