@@ -473,6 +473,16 @@ class RuleEngine:
         Returns:
             A peek with cost 0. Who is blocked is told all the same.
         """
+    def forget(self, attributes: _Attributes) -> bool:
+        """
+        Forgets what every rule counts of somebody alone, whatever else the rule asks of a request: by their API key or as a client.
+
+        Args:
+            attributes: Who it is; the facts that rules count by.
+
+        Returns:
+            Whether anything was known of them.
+        """
     def member_digest(self, attributes: _Attributes) -> str | None:
         """
         The digest by which the sender of a request is known as a member: that of its `api_key`, or of its `client` where it has none.

@@ -8,9 +8,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from conftest import settings_for
 from sqlalchemy import func, select, text
-from telling import Told, line
 
 from tidegate.control import collector as module
 from tidegate.control import events, record
@@ -22,9 +20,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from conftest import Clock
+    from tests.control.controlling import Clock, settings_for
+    from tests.control.telling import Told, line
 
     Make = Callable[..., Collector]
+else:
+    from controlling import settings_for
+    from telling import Told, line
 
 
 @pytest.fixture

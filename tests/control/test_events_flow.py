@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 import httpx
 import pytest
-from conftest import Clients, settings_for
 from sqlalchemy import func, select
 
 from tidegate.control.database import Database
@@ -23,6 +22,10 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     Eventually = Callable[..., None]
+
+    from tests.control.controlling import Clients, settings_for
+else:
+    from controlling import Clients, settings_for
 
 KEY = "customer-with-a-secret-key"
 CHECK = "/api/v1/rate-limit/check"

@@ -9,7 +9,6 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import func, select
-from telling import line
 
 from tidegate.control import rollup
 from tidegate.control.events import Event
@@ -18,9 +17,12 @@ from tidegate.control.models import Usage
 from tidegate.control.rollup import Count, Rollup
 
 if TYPE_CHECKING:
+    from tests.control.telling import line
     from tidegate.control.database import Database
+else:
+    from telling import line
 
-KEEP = {"keep_minutes": timedelta(days=1), "keep_hours": timedelta(days=30), "keys": 10}
+KEEP: dict[str, Any] = {"keep_minutes": timedelta(days=1), "keep_hours": timedelta(days=30), "keys": 10}
 AT = 1_000_020.5
 
 

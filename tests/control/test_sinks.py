@@ -10,8 +10,6 @@ import threading
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from conftest import settings_for
-from telling import line
 
 from tidegate.control import events, sinks
 from tidegate.control.events import COLUMNS, Event
@@ -25,6 +23,12 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     Eventually = Callable[..., None]
+
+    from tests.control.controlling import settings_for
+    from tests.control.telling import line
+else:
+    from controlling import settings_for
+    from telling import line
 
 CLICKHOUSE = {"events.clickhouse": "http://127.0.0.1:1"}
 

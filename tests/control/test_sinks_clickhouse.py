@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
-from test_sinks import row
 
 from tidegate.control.sinks import SinkError
 from tidegate.control.sinks.clickhouse import ClickHouseSink, create_statement, insert_statement, lines
@@ -23,6 +22,10 @@ from tidegate.control.sinks.clickhouse import ClickHouseSink, create_statement, 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
+
+    from tests.control.test_sinks import row
+else:
+    from test_sinks import row
 
 TABLE = "tidegate_events"
 

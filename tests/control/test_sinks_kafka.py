@@ -5,10 +5,9 @@ Events to Kafka, on the mock cluster that librdkafka brings along.
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
-from test_sinks import row
 
 from tidegate.control.events import COLUMNS
 from tidegate.control.sinks import SinkError
@@ -17,6 +16,10 @@ from tidegate.errors import ConfigError
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from tests.control.test_sinks import row
+else:
+    from test_sinks import row
 
 kafka = pytest.importorskip("confluent_kafka", reason="there is no Kafka client for this system")
 MOCK = {"test.mock.num.brokers": 3}
@@ -45,11 +48,11 @@ def test_events_arrive_once_and_those_of_a_client_in_order() -> None:
         assert 1 == len({message.partition() for message in messages if message.key() == client.encode()})
 
 
-def read(consumer: kafka.Consumer, count: int) -> list[kafka.Message]:
+def read(consumer: Any, count: int) -> list[Any]:  # noqa: ANN401  # the client has no types
     """
     As many messages, or fewer if they do not come.
     """
-    messages: list[kafka.Message] = []
+    messages: list[Any] = []
     # Before a consumer has its partitions it gets nothing.
     for _ in range(40):
         messages += [message for message in consumer.consume(count - len(messages), timeout=1.0) if message.error() is None]

@@ -8,14 +8,16 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 import pytest
-from telling import Told
 
 from tidegate.control import instances
 from tidegate.control.live import Live, Point, RuleCount, Shard, SinkState, TopKey
 from tidegate.control.snapshot import Snapshot, percentile
 
 if TYPE_CHECKING:
+    from tests.control.telling import Told
     from tidegate.control.database import Database
+else:
+    from telling import Told
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 

@@ -184,6 +184,23 @@ fn usage_is_told_for_every_rule_that_counts_somebody_whatever_else_it_asks() {
 }
 
 #[test]
+fn what_is_forgotten_of_somebody_is_theirs_alone() {
+    let limiter = Ruled::new(&[
+        json!({"name": "writes", "per": ["api_key"], "match": [rules::exact("method", "POST")]}),
+        json!({"name": "clients", "per": ["client", "tier"]}),
+        json!({"name": "all", "per": []}),
+        json!({"name": "tenants", "per": ["tenant"]}),
+    ]);
+    let facts = "api_key=a client=a tier=x tenant=acme method=POST";
+    assert_eq!(limiter.count(facts, 4), 4);
+    let counters =
+        limiter.engine.counters_of_sender(&Text("api_key=a client=a tier=x tenant=acme")).expect("a call that makes sense");
+    assert!(limiter.engine.reset_all(&counters));
+    assert_eq!(limiter.left(facts), [10, 10, 6, 6]);
+    assert!(!limiter.engine.reset_all(&counters), "there is nothing left to forget");
+}
+
+#[test]
 fn the_digest_of_a_request_is_that_of_its_key() {
     let limiter = Ruled::new(&per_key("5/minute"));
     let digest_of = |facts: &str| limiter.engine.member_digest(&Text(facts)).map(|digest| format!("{digest:?}"));

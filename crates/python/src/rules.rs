@@ -169,6 +169,13 @@ impl RuleEngine {
         Ok(handle::wait(attributes.py(), begun))
     }
 
+    /// Forgets what every rule counts of somebody alone, whatever else it asks of a request.
+    #[pyo3(signature = (attributes))]
+    fn forget(&self, attributes: &Bound<'_, PyAny>) -> PyResult<bool> {
+        let counters = self.with(attributes, None, |engine, facts, _| engine.counters_of_sender(facts))?;
+        self.handle.call(attributes.py(), |engine| engine.reset_all(&counters))
+    }
+
     /// The digest by which the sender of a request is known as a member; `None` if nothing says who it is.
     #[pyo3(signature = (attributes))]
     fn member_digest(&self, attributes: &Bound<'_, PyAny>) -> PyResult<Option<String>> {

@@ -10,9 +10,27 @@ from typing import TYPE_CHECKING, Final
 from fastapi import FastAPI
 
 from tidegate import __version__
-from tidegate.control.api import audit, changes, events, health, problem, replay, revisions, rules, session, tokens, trial
+from tidegate.control.api import (
+    audit,
+    blocks,
+    changes,
+    events,
+    groups,
+    health,
+    problem,
+    quota_files,
+    quotas,
+    replay,
+    revisions,
+    rules,
+    session,
+    tokens,
+    trial,
+    usage,
+)
 from tidegate.control.api.document import complete
 from tidegate.control.api.perimeter import Perimeter
+from tidegate.dashboard.pages import PAGES
 
 if TYPE_CHECKING:
     from fastapi import APIRouter
@@ -24,6 +42,11 @@ ROUTERS: Final[tuple[APIRouter, ...]] = (
     session.router,
     tokens.router,
     audit.router,
+    quota_files.router,
+    quotas.router,
+    groups.router,
+    blocks.router,
+    usage.router,
     trial.router,
     rules.router,
     revisions.router,
@@ -33,7 +56,7 @@ ROUTERS: Final[tuple[APIRouter, ...]] = (
 )
 """Every group of routes. Who may call a route says its dependency `needs(...)`; tests/control/test_roles.py has the whole table."""
 
-BODY_BYTES: Final[dict[str, int]] = {}
+BODY_BYTES: Final[dict[str, int]] = {quota_files.PATH: quota_files.BODY_BYTES}
 """The most bytes of a body, by the paths of routes that take more than `perimeter.BODY_BYTES`."""
 
 
@@ -56,7 +79,7 @@ def build(control: Control) -> FastAPI:
     )
     app.state.control = control
     problem.install(app)
-    for router in ROUTERS:
+    for router in (*ROUTERS, *PAGES):
         app.include_router(router)
     plain = app.openapi
     # Made when it is first asked for; most processes never are.

@@ -23,6 +23,7 @@ from tidegate.control.follow import Follower, Following
 from tidegate.control.roles import Role
 from tidegate.control.signin import SignIn
 from tidegate.errors import RuleError
+from tidegate.rule_limiter import RuleLimiter
 from tidegate.service.log import LOG
 
 if TYPE_CHECKING:
@@ -79,6 +80,8 @@ class Control:
         self.database = Database(settings["admin.database"])
         self.sign_in = SignIn(self.database, timedelta(seconds=settings["admin.session"]))
         self._first_token: str | None = None
+        self.limiter = self._counters() if service is None else service.limiter
+        """Who sees the counters of the fleet: that of the service, or one of its own on the store that they share; else `None`."""
         self.follower = Follower(self._following())
         """What is in force of the database, and of files."""
         self.parts: list[Part] = []
@@ -217,6 +220,8 @@ class Control:
         while self.parts:
             self.parts.pop().stop()
         self.follower.stop()
+        if self.service is None and self.limiter is not None:
+            self.limiter.close()
         if self.collector is not None:
             self.collector.stop()
             self.collector = None
@@ -239,12 +244,17 @@ class Control:
         return Following(
             self.database,
             self.now,
-            limiter=None if service is None else service.limiter,
-            files=NO_FILES if service is not None else self._files(),
+            limiter=self.limiter,
+            files=NO_FILES if self.limiter is not None else self._files(),
             members=members.document,
             cache=None if kept == "off" or service is None else Path(kept),
             note=(lambda _: None) if service is None else service.note_control,
         )
+
+    def _counters(self) -> RuleLimiter | None:
+        # It decides nothing: people ask it what a key has used, and it forgets what they want forgotten.
+        options = self.settings.store_options
+        return None if options["store"] == "memory://" else RuleLimiter(self._files(), **options)
 
     def _files(self) -> RuleSet:
         # On its own it decides nothing, and shows what the instances read if it is told where that is.

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
-from sqlalchemy import delete, or_, select
+from sqlalchemy import delete, insert, or_, select
 
 from tidegate.control import audit, members
 from tidegate.control.models import QuotaOverride
@@ -30,6 +30,9 @@ RULES_MAX: Final = 1_000
 
 QUOTAS_MAX: Final = 64
 TEXT_MAX: Final = 500
+REASON_MAX: Final = audit.REASON_MAX
+_BATCH: Final = 10_000
+_PLACES: Final = select(QuotaOverride.id, QuotaOverride.digest, QuotaOverride.effective_at)
 
 
 class Refused(ValueError):
@@ -181,6 +184,50 @@ def remove(session: Session, caller: Caller, key: Key, *, override_id: int | Non
     if rows:
         session.execute(delete(QuotaOverride).where(QuotaOverride.id.in_([row.id for row in rows])))
     return len(rows)
+
+
+def put_all(session: Session, caller: Caller, rows: Sequence[tuple[Key, Wanted]], *, is_whole: bool, reason: str) -> int:
+    """
+    Gives many keys at once what they are to have. The audit log has one entry for all of them.
+
+    Args:
+        session: The transaction.
+        caller: Who gives it.
+        rows: Keys, with what each is to have.
+        is_whole: Whether that is everything: then all other overrides go.
+        reason: Why.
+
+    Returns:
+        How many overrides were there before in the place of these, or of all.
+    """
+    if is_whole:
+        replaced = session.execute(delete(QuotaOverride)).rowcount
+    else:
+        known = {(digest, begins): number for number, digest, begins in session.execute(_PLACES)}
+        numbers = [known[place] for key, wanted in rows if (place := (key.digest, wanted.effective_at)) in known]
+        for start in range(0, len(numbers), _BATCH):
+            session.execute(delete(QuotaOverride).where(QuotaOverride.id.in_(numbers[start : start + _BATCH])))
+        replaced = len(numbers)
+    if rows:
+        session.execute(insert(QuotaOverride), [_values(caller, key, wanted) for key, wanted in rows])
+    after = {"rows": len(rows), "replaced": replaced, "is_whole": is_whole}
+    audit.record(session, caller, "quota.import", "quotas", after=after, reason=reason)
+    return replaced
+
+
+def _values(caller: Caller, key: Key, wanted: Wanted) -> dict[str, Any]:
+    return {
+        "digest": key.digest,
+        "shown": key.shown,
+        "tenant": wanted.tenant,
+        "tier": wanted.tier,
+        "quotas": dict(wanted.quotas),
+        "effective_at": wanted.effective_at,
+        "expires_at": wanted.expires_at,
+        "reason": wanted.reason,
+        "updated_at": caller.at,
+        "updated_by": caller.name,
+    }
 
 
 def rows_of(session: Session, digest: str, *, is_to_change: bool = False) -> list[QuotaOverride]:

@@ -207,7 +207,8 @@ def _sum_up_hour(session: Session, hour: datetime, keys: int) -> None:
     is_in = (Usage.minute >= hour) & (Usage.minute < hour + _HOUR)
     said = (func.sum(Usage.allowed), func.sum(Usage.denied), func.sum(Usage.shadow_denied))
     query = select(Usage.rule_id, Usage.digest, func.max(Usage.tier), *said).where(is_in).group_by(Usage.rule_id, Usage.digest)
-    found = [tuple(row) for row in session.execute(query)]
+    # Sums of different databases are of different types.
+    found: list[tuple[Any, ...]] = [tuple(row) for row in session.execute(query)]
     session.execute(delete(Usage).where(is_in))
     of_all = [row for row in found if not row[1]]
     of_keys = sorted((row for row in found if row[1]), key=lambda row: -(row[3] + row[4]))

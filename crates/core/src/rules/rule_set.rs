@@ -7,8 +7,8 @@ use smallvec::SmallVec;
 
 use super::identity::{self, Identity};
 use super::index::{Candidates, Index};
-use super::members::Standing;
-use super::request::{NAMES_MAX, Names, Request};
+use super::members::{self, Standing};
+use super::request::{NAMES_MAX, Names, Request, Slot};
 use super::rule::{self, KeyBytes, Miss, PlanOf, Rule};
 use super::spec::{CostSpec, Mode, QuotaText, RuleSetSpec, RuleSpec, VERSION};
 use crate::descriptors::spec::DomainSpec;
@@ -197,6 +197,13 @@ impl RuleSet {
             }
         }
         matches
+    }
+
+    /// Whether a rule counts the sender of a request apart from all others: by its API key or as a client.
+    pub fn counts_sender(&self, number: usize, request: &Request<'_>) -> bool {
+        let rule = &self.rules[number];
+        let is_sender = |value: &str| members::key_of(request) == Some(value) || request.get(Slot::CLIENT) == Some(value);
+        rule.key.iter().any(|part| rule.key_value(part, request, &self.identity).is_some_and(|value| is_sender(&value)))
     }
 
     /// Key, plan and cost of a rule whose conditions hold.

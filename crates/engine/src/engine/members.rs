@@ -13,7 +13,7 @@ use tidegate_core::time::Ticks;
 use tidegate_store::digest::{Digest, Digester};
 use tidegate_store::store::{Part, Place};
 
-use super::{Engine, Facts, UsageError};
+use super::{CountersOf, Engine, Facts, UsageError};
 use crate::decision::{Asked, Charged, Decision, Requested};
 use crate::plan::{LoadError, Plan, Rules};
 
@@ -86,6 +86,22 @@ impl Engine {
         let rules = plan.rules().ok_or(UsageError::NoRules)?;
         let (request, standing) = self.request(plan, rules, facts);
         Ok(Box::new(self.requested(plan, rules, &rules.set.counting(&request, standing, Some(0)))))
+    }
+
+    /// The counters of the sender of a request alone, under every rule that counts it apart from all others, whatever else the rule asks of a
+    /// request: to be forgotten by [`reset_all`](Self::reset_all).
+    ///
+    /// # Errors
+    /// See [`check_request`](Self::check_request).
+    pub fn counters_of_sender(&self, facts: &impl Facts) -> Result<CountersOf, UsageError> {
+        let plan = self.plan();
+        let rules = plan.rules().ok_or(UsageError::NoRules)?;
+        let (request, standing) = self.request(&plan, rules, facts);
+        let mut matches = rules.set.counting(&request, standing, Some(0));
+        matches.rules.retain(|found| rules.set.counts_sender(found.rule, &request));
+        let requested = Box::new(self.requested(&plan, rules, &matches));
+        drop(request);
+        Ok(CountersOf { requested, plan })
     }
 
     /// What an identified request has of its own.
