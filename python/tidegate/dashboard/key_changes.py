@@ -1,5 +1,5 @@
 """
-What is done to a key: blocked, unblocked, given more, reset; each with a reason, by the functions that the API calls too.
+What is done to a key: blocked, unblocked, given more; each with a reason, by the functions that the API calls too.
 """
 
 from __future__ import annotations
