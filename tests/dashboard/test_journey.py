@@ -176,6 +176,10 @@ def test_a_key_is_blocked_and_unblocked(page: Page, site: Beside, eventually: Ev
     assert "4711" not in page.content().replace("sk_l", ""), "the key itself is on the page"
     assert "4711" not in page.url
 
+    page.get_by_text("Reset its counters").click()
+    page.locator("#reset-reason").fill("counted twice")
+    page.get_by_role("button", name="Reset").click()
+    page.get_by_text("Its counters are reset.").wait_for()
     page.get_by_label("Reason").first.fill("credential stuffing, case 12")
     page.get_by_role("button", name="Block", exact=True).click()
     page.get_by_text("The key is blocked.").wait_for()

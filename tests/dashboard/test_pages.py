@@ -41,7 +41,7 @@ LOOKING = {"/sign-in", "/sign-out", "/theme", "/keys/find", "/editor/check", "/e
 """Forms that change nothing but what their sender sees."""
 
 CHANGING = {
-    route.path for router in PAGES_ALL for route in router.routes if isinstance(route, APIRoute) and "POST" in route.methods
+    route.path for router in PAGES_ALL for route in router.routes if isinstance(route, APIRoute) and "POST" in (route.methods or ())
 } - LOOKING
 
 

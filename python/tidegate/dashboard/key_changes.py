@@ -1,5 +1,5 @@
 """
-What is done to a key: blocked, unblocked, given more; each with a reason, by the functions that the API calls too.
+What is done to a key: blocked, unblocked, given more, reset; each with a reason, by the functions that the API calls too.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from starlette.responses import Response
 
-from tidegate.control import blocks, quotas, rules
+from tidegate.control import audit, blocks, quotas, rules, usage
 from tidegate.control.keys import BY_DIGEST, BadKey, Keys
 from tidegate.control.quotas import Wanted
 from tidegate.control.refused import Refused
@@ -100,6 +100,22 @@ def grant(visit: Editor, fields: Fields) -> Response:
         key = _key(visit, session, fields)
         quotas.grant(session, visit.caller, key, given, until=visit.now + timedelta(seconds=seconds), reason=reason)
     return go("/key", digest=key.digest, done="granted")
+
+
+@routes.post("/key/reset")
+def reset(visit: Editor, fields: Fields) -> Response:
+    """
+    Forgets what a key has used, under every rule that counts it apart from others.
+    """
+    reason, service = _reason(fields), visit.control.service
+    with visit.control.database.session() as session:
+        key = _key(visit, session, fields)
+        if key.value is None or service is None:
+            raise Refused("wrong", "counters are found by the key itself, beside a service: search for the key under Keys, then reset it")
+        # First: what is not written down does not happen.
+        audit.record(session, visit.caller, "key.reset", key.subject, reason=reason)
+    service.limiter.forget(usage.facts(service.limiter.rule_set, key.value))
+    return go("/key", digest=key.digest, done="reset")
 
 
 def read_quotas(fields: Mapping[str, str]) -> dict[str, list[str]]:

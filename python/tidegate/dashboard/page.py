@@ -79,6 +79,7 @@ DONE: Final = {
     "unblocked": "The key may pass again.",
     "override": "The override is saved.",
     "granted": "Granted.",
+    "reset": "Its counters are reset.",
     "approved": "Approved.",
     "rejected": "Rejected.",
     "advanced": "The next step is taken.",
