@@ -105,7 +105,8 @@ $(VENV)/.created: | check-rust
 # What the package needs to be built and to run, so that `make serve` on a clean checkout waits for nothing else.
 $(VENV)/.runtime: requirements-dev.txt | $(VENV)/.created
 	$(SAY) 'Installing what the package needs'
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint requirements-dev.txt maturin pyyaml rich typer watchfiles
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint requirements-dev.txt \
+	  maturin pyyaml rich typer watchfiles alembic fastapi jinja2 python-multipart sqlalchemy uvicorn
 	@touch $@
 
 $(VENV)/.requirements: requirements-dev.txt | $(VENV)/.runtime

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import integrations_report
+import proxy_report
 import service_report
 from redis_report import fastest_limits, generators, three_to_one
 
@@ -59,6 +60,7 @@ def judge(results: dict[str, Any]) -> list[Bar]:
         *_redis_speed((results.get("redis") or {}).get("speed") or {}),
         *_redis_server(results.get("redis") or {}),
         *(Bar(*promise) for promise in service_report.promises(results.get("service") or {})),
+        *(Bar(*promise) for promise in proxy_report.promises(results.get("proxy") or {})),
         *(Bar(*promise) for promise in integrations_report.promises(results.get("integrations") or {})),
     ]
 

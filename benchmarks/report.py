@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import integrations_report
+import proxy_report
 import redis_report
 import service_report
 from bars import judge
@@ -26,6 +27,7 @@ def tables(results: dict[str, Any]) -> Iterator[tuple[str, list[str], Rows]]:
     yield from _memory(results.get("memory") or {})
     yield from redis_report.tables(results.get("redis") or {})
     yield from service_report.tables(results.get("service") or {})
+    yield from proxy_report.tables(results.get("proxy") or {})
     yield from integrations_report.tables(results.get("integrations") or {})
 
 

@@ -18,6 +18,7 @@ import integrations_run
 import machine
 import memory
 import plot
+import proxy_run
 import python_speed
 import redis_store
 import report
@@ -40,6 +41,7 @@ SUBJECTS = {
     "memory": memory.measure,
     "redis": redis_store.measure,
     "service": service_run.measure,
+    "proxy": proxy_run.measure,
     "integrations": integrations_run.measure,
 }
 TITLES = {
@@ -50,6 +52,7 @@ TITLES = {
     "memory": "Bytes per key",
     "redis": "The shared store",
     "service": "The service",
+    "proxy": "The proxy",
     "integrations": "The integrations",
 }
 

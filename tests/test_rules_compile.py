@@ -34,7 +34,7 @@ def test_the_example_of_the_design() -> None:
     assert ir.keys() == {"version", "domain", "identity", "jwt", "rules", "domains"}
     assert (1, "api_platform", []) == (ir["version"], ir["domain"], ir["domains"])
     assert ir["identity"] == [
-        {"header": "x-api-key", "attribute": "api_key"},
+        {"header": "x-api-key", "attribute": "api_key", "valid": []},
         {"claim": "sub", "attribute": "user"},
         {"ip": {"trusted_proxies": ["10.0.0.0/8"], "ipv6_prefix": 64}},
     ]

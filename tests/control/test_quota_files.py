@@ -16,7 +16,7 @@ from tidegate.control.keys import Keys
 from tidegate.control.models import QuotaOverride
 
 if TYPE_CHECKING:
-    from conftest import Clients
+    from tests.control.controlling import Clients
 
 PATH = "/admin/v1/quotas.csv"
 KEYS = Keys(b"0123456789abcdef")

@@ -9,7 +9,6 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from conftest import settings_for
 from sqlalchemy import select
 
 from tidegate.control import members
@@ -21,7 +20,10 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     import httpx
-    from conftest import Clients, Clock
+
+    from tests.control.controlling import Clients, Clock, settings_for
+else:
+    from controlling import settings_for
 
 SECRET_KEY = "sk-live-0123456789"  # a customer's, of a test
 

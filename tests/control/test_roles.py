@@ -30,6 +30,26 @@ TABLE: dict[tuple[str, str], Role | None] = {
     ("GET", "/admin/v1/tokens"): ADMIN,
     ("DELETE", "/admin/v1/tokens/{token_id}"): ADMIN,
     ("GET", "/admin/v1/audit"): VIEWER,
+    ("POST", "/admin/v1/quotas.csv"): EDITOR,
+    ("GET", "/admin/v1/quotas.csv"): VIEWER,
+    ("GET", "/admin/v1/quotas"): VIEWER,
+    ("GET", "/admin/v1/quotas/{api_key:path}"): VIEWER,
+    ("PUT", "/admin/v1/quotas/{api_key:path}"): EDITOR,
+    ("POST", "/admin/v1/quotas/{api_key:path}/grant"): EDITOR,
+    ("DELETE", "/admin/v1/quotas/{api_key:path}"): EDITOR,
+    ("GET", "/admin/v1/tiers"): VIEWER,
+    ("GET", "/admin/v1/tiers/{name}"): VIEWER,
+    ("PUT", "/admin/v1/tiers/{name}"): EDITOR,
+    ("DELETE", "/admin/v1/tiers/{name}"): EDITOR,
+    ("GET", "/admin/v1/tenants"): VIEWER,
+    ("GET", "/admin/v1/tenants/{name}"): VIEWER,
+    ("PUT", "/admin/v1/tenants/{name}"): EDITOR,
+    ("DELETE", "/admin/v1/tenants/{name}"): EDITOR,
+    ("GET", "/admin/v1/blocks"): VIEWER,
+    ("PUT", "/admin/v1/blocks/{api_key:path}"): EDITOR,
+    ("DELETE", "/admin/v1/blocks/{api_key:path}"): EDITOR,
+    ("GET", "/admin/v1/usage/{api_key:path}"): VIEWER,
+    ("POST", "/admin/v1/usage/{api_key:path}/reset"): EDITOR,
     ("POST", "/api/v1/rate-limit/rules/validate"): VIEWER,
     ("POST", "/api/v1/rate-limit/rules/explain"): VIEWER,
     ("GET", "/api/v1/rate-limit/rules"): VIEWER,
@@ -91,7 +111,7 @@ def test_each_role_may_call_what_the_table_says(role: Role | None, client: Clien
     Who may is not told 401 or 403, whatever else is wrong with the request; who may not is told nothing else.
     """
     for (method, path), needed in TABLE.items():
-        answer = client.of(role).request(method, re.sub(r"{\w+}", "987654", path))
+        answer = client.of(role).request(method, re.sub(r"{\w+(:path)?}", "987654", path))
         is_refused = needed is not None and (role is None or not role.may(needed))
         # Who signs in without a token has shown no good one.
         expected = {401 if role is None else 403} if is_refused else {200, 201, 202, 204, 303, 400, 404, 409, 415, 422, 428}

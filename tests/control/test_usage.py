@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 import httpx
 import pytest
-from conftest import settings_for, token_of
 
 from tidegate.control.keys import Keys
 from tidegate.control.models import Usage
@@ -19,6 +18,10 @@ from tidegate.service import Service
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
+
+    from tests.control.controlling import settings_for, token_of
+else:
+    from controlling import settings_for, token_of
 
 RULES = """
 version: 1

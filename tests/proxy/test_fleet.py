@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from tests.servers import Single
 else:
     from proxying import Running
+    from servers import Single
     from upstream import Upstream
 
 LIMIT = 200
@@ -64,6 +65,28 @@ def test_a_fleet_admits_exactly_what_the_rule_says(server: Single, eventually: E
         assert min(counts) > 0
 
         _check_slots(fleet, servers, eventually)
+
+
+def test_a_proxy_and_the_store_may_be_killed(eventually: Eventually) -> None:
+    """What a dead proxy counted stays counted; without the store the others go on by the rule's policy, and with it they count again."""
+    rules = RULES.replace("quotas: 200/hour", "quotas: 30/hour, on_store_error: allow")
+    with ExitStack() as stack:
+        behind, server = stack.enter_context(Upstream()), stack.enter_context(Single())
+        settings = {"store": server.url(), "budget": "5s", "secret": "of the fleet"}
+        dies, *others = [stack.enter_context(Running([behind.url], rules, settings)) for _ in range(PROXIES)]
+        key = {"x-api-key": "everybody"}
+        assert [200] * 10 == [dies.ask("GET", "/", headers=key).status for _ in range(10)]
+        dies.process.kill()
+        statuses = [others[number % 2].ask("GET", "/", headers=key).status for number in range(30)]
+        assert [200] * 20 + [429] * 10 == statuses
+
+        server.node.freeze()
+        try:
+            # The budget is over, or the store is known to be away: either way the rule lets pass.
+            assert {200} == {proxy.ask("GET", "/", headers={"x-api-key": "other"}).status for proxy in others}
+        finally:
+            server.node.thaw()
+        eventually(lambda: others[0].ask("GET", "/", headers=key).status == http.client.TOO_MANY_REQUESTS, within=30)
 
 
 def _check_slots(fleet: list[Running], servers: list[Upstream], eventually: Eventually) -> None:

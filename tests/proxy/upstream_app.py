@@ -27,11 +27,26 @@ if TYPE_CHECKING:
 CHUNK = b"x" * 65_536
 """What a stream is made of."""
 
+PAGE = b"""<!doctype html><title>behind</title><script>
+const socket = new WebSocket(`ws://${location.host}/`);
+socket.onopen = () => socket.send("hello");
+socket.onmessage = async ({data}) => {
+  const told = await (await fetch("/api", {method: "POST", body: "12345"})).json();
+  let events = "";
+  const source = new EventSource("/events");
+  source.onmessage = ({data: word}) => {
+    events += word;
+    if (events === "onetwo") { source.close(); document.title = `${data} ${told.size} ${events}`; }
+  };
+};
+</script>"""
+"""A page that is done when its title says so: it has posted, heard events, and talked over a WebSocket."""
+
 _asked = 0
 _is_well = True
 
 
-async def application(scope: dict[str, Any], receive: Receive, send: Send) -> None:
+async def application(scope: dict[str, Any], receive: Receive, send: Send) -> None:  # noqa: PLR0911  # one branch for each path
     """
     Answers by path: `/stream/<chunks>` sends that many chunks, `/digest` a digest of the body, `/slow` never; the rest is told back.
     """
@@ -56,7 +71,11 @@ async def application(scope: dict[str, Any], receive: Receive, send: Send) -> No
             await send({"type": "http.response.body", "body": CHUNK, "more_body": True})
         await send({"type": "http.response.body", "body": b""})
         return
-    if path == "/slow":
+    if path == "/page":
+        await _answer(send, PAGE, kind=b"text/html")
+        return
+    if path in {"/slow", "/events"}:
+        await _tell_events(path, send)
         while (await receive())["type"] != "http.disconnect":
             pass
         return
@@ -91,8 +110,15 @@ async def _tell_back(scope: dict[str, Any], receive: Receive, send: Send) -> Non
     await _answer(send, json.dumps(told).encode())
 
 
-async def _answer(send: Send, body: bytes, status: int = 200) -> None:
-    headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
+async def _tell_events(path: str, send: Send) -> None:
+    if path == "/events":
+        await send({"type": "http.response.start", "status": 200, "headers": [(b"content-type", b"text/event-stream")]})
+        for word in (b"one", b"two"):
+            await send({"type": "http.response.body", "body": b"data: %b\n\n" % word, "more_body": True})
+
+
+async def _answer(send: Send, body: bytes, status: int = 200, kind: bytes = b"application/json") -> None:
+    headers = [(b"content-type", kind), (b"content-length", str(len(body)).encode())]
     await send({"type": "http.response.start", "status": status, "headers": headers})
     await send({"type": "http.response.body", "body": body})
 

@@ -76,8 +76,9 @@ def documented(*, without: str) -> set[tuple[str, str, frozenset[str]]]:
         if not section.startswith((without, "Servers behind the proxy"))
         for row in re.findall(r"^\| `(\w+)` \| (\w+) \| (.*?) \|", section, re.MULTILINE)
     ]
-    # With traces or a control plane only.
-    others = {f"ratelimit_{name}_total" for name in ("spans_dropped", "events", "events_dropped")}
+    # Those that only appear with a setting.
+    optional = ("spans_dropped", "access_log_lines", "access_log_dropped", "events", "events_dropped")
+    others = {f"ratelimit_{name}_total" for name in optional}
     return {(name, kind, frozenset(re.findall(r"`(\w+)`", labels))) for name, kind, labels in rows if name not in others}
 
 

@@ -8,6 +8,7 @@ use parking_lot::Mutex;
 use tidegate_engine::engine::Engine;
 use tokio::sync::watch;
 
+use crate::access_log::AccessLog;
 use crate::events::Events;
 use crate::metrics::{Metrics, Port};
 use crate::proxy::Proxy;
@@ -32,6 +33,8 @@ pub struct App {
     pub tracer: Option<Tracer>,
     /// Who forwards requests, if anybody does.
     pub proxy: Option<Proxy>,
+    /// Where a line for each forwarded request goes, if it goes anywhere.
+    pub access_log: Option<Arc<AccessLog>>,
     /// When the service began.
     pub started: Instant,
     phase: watch::Sender<Phase>,
@@ -69,6 +72,7 @@ impl App {
             events: settings.events.as_ref().map(|events| Events::new(events, settings.top_keys, settings.workers)),
             tracer: settings.otlp.as_ref().map(Tracer::start),
             proxy: settings.proxy.as_ref().map(|proxy| Proxy::new(proxy, settings.workers)),
+            access_log: settings.proxy.as_ref().and_then(|proxy| Some(Arc::new(AccessLog::new(proxy.access_log.as_ref()?)))),
             engine,
             settings,
             started: Instant::now(),

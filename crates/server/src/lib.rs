@@ -17,6 +17,7 @@
 //!
 //! No Python runs on the path of a request, and no framework: hyper hands a request to one of three functions, which look at its path.
 
+pub mod access_log;
 pub mod app;
 pub mod body;
 mod chance;

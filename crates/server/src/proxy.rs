@@ -15,6 +15,7 @@
 //! | `counts` | what is counted of servers |
 //! | `exchange` | one request to one server, up to the head of the response |
 //! | `request_body`, `response_body` | bodies, read as fast as the other side takes them |
+//! | `request_id` | a name for each request |
 //! | `refuse` | a request that goes nowhere, and what becomes of its body |
 //! | `settle` | costs that only the server knows |
 //! | `slot` | what concurrency quotas lend, held until the response has ended |
@@ -46,6 +47,7 @@ mod health;
 mod pool;
 mod refuse;
 mod request_body;
+mod request_id;
 mod resolve;
 mod response_body;
 mod route;
@@ -60,6 +62,7 @@ mod tunnel;
 
 pub(crate) use counts::{GroupSummary, Outcome, ServerSummary};
 pub(crate) use health::State;
+pub(crate) use request_body::Progress;
 pub use settings::ProxySettings;
 pub(crate) use tend::tend;
 pub use tunnel::Tunnel;
@@ -84,6 +87,7 @@ use self::request_body::RequestBody;
 use self::resolve::Found;
 use self::slot::Slot;
 use self::table::Table;
+use crate::access_log::{self, Entry};
 use crate::app::{App, Peer};
 use crate::body::Body;
 use crate::http::{Problem, tell};
@@ -211,15 +215,44 @@ impl Proxy {
 ///
 /// # Panics
 /// The app has no proxy.
-pub async fn serve(app: Arc<App>, peer: Peer, request: Request<Incoming>) -> Response<Body> {
-    let mut watch = app.watch(Protocol::Proxy, request.headers());
-    let response = answer(&app, peer, request, &mut watch).await;
-    watch.answered(&app, AnswerCode::Http(response.status().as_u16()));
-    response
+pub async fn serve(app: Arc<App>, peer: Peer, mut request: Request<Incoming>) -> Response<Body> {
+    let watch = app.watch(Protocol::Proxy, request.headers());
+    let proxy = app.proxy.as_ref().expect("only an app with a proxy listens for it");
+    let table = proxy.table.load_full();
+    let name = table.request_id.as_ref();
+    let id = name.map(|name| request_id::of(request.headers_mut(), name, table.is_trusted(peer)));
+    let entry = app.access_log.as_ref().map(|log| Entry::new(log, peer, &request, id.clone()));
+    let mut notes = Notes { watch, entry };
+    let from = From { peer, scheme: proxy.scheme };
+    let mut response = answer(&app, &table, from, request, &mut notes).await;
+    notes.watch.answered(&app, AnswerCode::Http(response.status().as_u16()));
+    response.headers_mut().extend(name.cloned().zip(id));
+    match notes.entry {
+        Some(entry) => access_log::follow(entry, response),
+        None => response,
+    }
 }
 
-async fn answer(app: &Arc<App>, peer: Peer, request: Request<Incoming>, watch: &mut Watch) -> Response<Body> {
-    let proxy = app.proxy.as_ref().expect("only an app with a proxy listens for it");
+/// Whom a request came from, and how.
+#[derive(Debug, Clone, Copy)]
+struct From {
+    peer: Peer,
+    scheme: &'static str,
+}
+
+/// What is noted of a request on its way.
+struct Notes {
+    watch: Watch,
+    entry: Option<Box<Entry>>,
+}
+
+async fn answer(
+    app: &Arc<App>,
+    table: &Table,
+    From { peer, scheme }: From,
+    request: Request<Incoming>,
+    Notes { watch, entry }: &mut Notes,
+) -> Response<Body> {
     let (head, body) = request.into_parts();
     let wants = Wants::of(&head);
     let host = match head::checked(&head) {
@@ -227,18 +260,23 @@ async fn answer(app: &Arc<App>, peer: Peer, request: Request<Incoming>, watch: &
         // Who sends one request that makes no sense may send another: where it begins is anybody's guess.
         Err(problem) => return refuse::ending(problem.into_response(), head.version),
     };
-    let table = proxy.table.load_full();
+    if let Some(entry) = entry {
+        entry.is_for(host.as_ref());
+    }
     let Some(route) = table.routes.find(host.as_ref().map_or("", |host| host.as_str()), head.uri.path()) else {
         let problem = Problem::new(StatusCode::NOT_FOUND, "no route leads from here to a server");
         return refuse::with(problem.into_response(), wants, &head, body);
     };
-    let facts = Forwardable { head: &head, host: host.as_ref(), scheme: proxy.scheme, peer };
+    let facts = Forwardable { head: &head, host: host.as_ref(), scheme, peer };
     let begun = match app.engine.begin_request(Origin::Check, &facts, None, CheckOptions::default()) {
         Ok(begun) => begun,
         Err(error) => return refuse::with(Problem::from(error).into_response(), wants, &head, body),
     };
     let decision = begun.decide().await;
     watch.decided(app, &facts, &decision);
+    if let Some(entry) = entry {
+        entry.decided(&decision);
+    }
     if !decision.is_allowed() {
         let mut response = crate::http::denial(app, &decision, StatusCode::TOO_MANY_REQUESTS);
         tell(response.headers_mut(), app, &decision);
@@ -251,11 +289,11 @@ async fn answer(app: &Arc<App>, peer: Peer, request: Request<Incoming>, watch: &
         tokio::time::sleep(delay).await;
     }
     let is_trusted = table.is_trusted(peer);
-    let origin = head::Origin { peer, is_trusted, host: host.as_ref(), scheme: proxy.scheme };
+    let origin = head::Origin { peer, is_trusted, host: host.as_ref(), scheme };
     let group = &table.groups[route.group];
     let path = route.path(head.uri.path_and_query().map_or("/", http::uri::PathAndQuery::as_str)).into_owned();
     let asked = forward::Asked { head, body: RequestBody::new(body), path, wants, origin };
-    let mut response = forward::forward(group, asked, slot).await;
+    let mut response = forward::forward(group, asked, slot, entry).await;
     let headers = response.headers_mut();
     let settled = match &table.cost_header {
         Some(field) => settle::settle(&app.engine, &decision, field, headers).await,

@@ -6,6 +6,7 @@
 //! | [`accept`] | takes connections, and gives each to the worker that has the fewest |
 //! | [`worker`] | a thread that serves its connections |
 //! | [`connection`] | one connection, from the first byte to the last |
+//! | [`proxied`] | what a load balancer says about a connection: the PROXY protocol |
 //! | [`stream`] | its bytes: TCP or a unix socket, with TLS or without |
 //! | [`activity`] | what it is doing, so that who does nothing can be told to go |
 //! | [`answer`] | one request; what a handler that panics costs |
@@ -23,6 +24,7 @@ mod connection;
 mod crowd;
 mod error;
 mod listen;
+pub mod proxied;
 mod stream;
 mod tls;
 mod worker;
@@ -189,6 +191,9 @@ impl Server {
             let _ = thread.join();
         }
         self.files.lock().clear();
+        if let Some(log) = &self.shared.app.access_log {
+            log.close();
+        }
     }
 
     fn watch_certificates(&self) -> Result<(), StartError> {
@@ -252,6 +257,9 @@ impl Shared {
         };
         if let Some(proxy) = &app.proxy {
             proxy.prepare().map_err(StartError::Tls)?;
+        }
+        if let Some(log) = &app.access_log {
+            log.open().map_err(StartError::AccessLog)?;
         }
         let Settings { http, grpc, proxy, limits, workers, .. } = &app.settings;
         Ok(Self {

@@ -30,6 +30,7 @@ from tidegate.control.api import (
 )
 from tidegate.control.api.document import complete
 from tidegate.control.api.perimeter import Perimeter
+from tidegate.dashboard.pages import PAGES
 
 if TYPE_CHECKING:
     from fastapi import APIRouter
@@ -78,7 +79,7 @@ def build(control: Control) -> FastAPI:
     )
     app.state.control = control
     problem.install(app)
-    for router in ROUTERS:
+    for router in (*ROUTERS, *PAGES):
         app.include_router(router)
     plain = app.openapi
     # Made when it is first asked for; most processes never are.

@@ -21,6 +21,7 @@ from tidegate.control.keys import BY_DIGEST, BadKey, Key, Keys
 from tidegate.control.quotas import Refused, Wanted
 
 if TYPE_CHECKING:
+    from _csv import Reader as _Reader
     from collections.abc import Iterable, Iterator
 
     from tidegate.control.models import QuotaOverride
@@ -86,8 +87,7 @@ def read(lines: IO[str], keys: Keys) -> Imported:
     return found
 
 
-def _read(reader: Iterator[list[str]], keys: Keys, found: Imported) -> None:
-    line_num = lambda: reader.line_num  # type: ignore[attr-defined]  # noqa: E731  # what csv.reader has, and its type does not say
+def _read(reader: _Reader, keys: Keys, found: Imported) -> None:
     header = [name.strip().removeprefix("\ufeff") for name in next(reader, [])]
     for name in header:
         if name not in COLUMNS and not (name.startswith(QUOTA) and len(name) > len(QUOTA)):
@@ -108,12 +108,12 @@ def _read(reader: Iterator[list[str]], keys: Keys, found: Imported) -> None:
         if not cells:
             continue
         if len(seen) >= ROWS_MAX:
-            found.add(line_num(), "", f"a file has at most {ROWS_MAX:,} rows", "too-many")
+            found.add(reader.line_num, "", f"a file has at most {ROWS_MAX:,} rows", "too-many")
             return
         if len(cells) != len(header):
-            found.add(line_num(), "", f"the row has {len(cells)} cells, and the header {len(header)}", "bad-row")
+            found.add(reader.line_num, "", f"the row has {len(cells)} cells, and the header {len(header)}", "bad-row")
             continue
-        _read_row(dict(zip(header, map(_unguarded, cells), strict=True)), line_num(), keys, found, seen)
+        _read_row(dict(zip(header, map(_unguarded, cells), strict=True)), reader.line_num, keys, found, seen)
 
 
 def _read_row(row: dict[str, str], line: int, keys: Keys, found: Imported, seen: dict[tuple[str, datetime | None], int]) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
-from sqlalchemy import delete, insert, or_, select
+from sqlalchemy import delete, func, insert, or_, select
 
 from tidegate.control import audit, members
 from tidegate.control.models import QuotaOverride
@@ -201,7 +201,8 @@ def put_all(session: Session, caller: Caller, rows: Sequence[tuple[Key, Wanted]]
         How many overrides were there before in the place of these, or of all.
     """
     if is_whole:
-        replaced = session.execute(delete(QuotaOverride)).rowcount
+        replaced = session.scalar(select(func.count()).select_from(QuotaOverride)) or 0
+        session.execute(delete(QuotaOverride))
     else:
         known = {(digest, begins): number for number, digest, begins in session.execute(_PLACES)}
         numbers = [known[place] for key, wanted in rows if (place := (key.digest, wanted.effective_at)) in known]

@@ -130,5 +130,5 @@ def over_time(session: Session, key: Key, *, since: datetime, until: datetime) -
         .order_by(Usage.minute.desc(), Usage.rule_id)
         .limit(POINTS_MAX)
     )
-    points = [Point(at, rule, int(allowed), int(denied), int(shadow)) for at, rule, allowed, denied, shadow in session.execute(query)]
+    points = [Point(row[0], row[1], int(row[2]), int(row[3]), int(row[4])) for row in session.execute(query)]
     return points[::-1]

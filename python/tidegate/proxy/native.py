@@ -36,9 +36,20 @@ def to_proxy_document(settings: Settings, *, has_control: bool = False) -> dict[
             {"hosts": list(route.hosts), "path": route.path, "upstream": route.upstream, "rewrite": route.rewrite} for route in routes
         ],
         "trusted_proxies": list(settings["proxy.trusted_proxies"]),
+        "proxy_protocol": list(settings["proxy.proxy_protocol"]),
         "cost_header": settings["proxy.cost_header"],
+        "request_id": settings["proxy.request_id"],
+        "access_log": _access_log(settings),
     }
     return {**to_document(settings, has_control=has_control), "proxy": section}
+
+
+def _access_log(settings: Settings) -> dict[str, Any] | None:
+    to = settings["access_log.to"]
+    if to is None:
+        return None
+    target = to if to == "stdout" else {"file": {"path": os.path.abspath(to)}}  # noqa: PTH100  # as for `tls_ca`
+    return {"to": target, "format": settings["access_log.format"], "query": settings["access_log.query"]}
 
 
 def _group(settings: Settings, group: Group) -> dict[str, Any]:

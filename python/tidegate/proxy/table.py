@@ -12,7 +12,7 @@ from typing import Final
 from tidegate.proxy.checks import CheckPath, Statuses
 from tidegate.proxy.routes import Routes
 from tidegate.proxy.upstreams import Upstreams
-from tidegate.service.kinds import Choice, FieldName, File, Seconds, Share, Whole
+from tidegate.service.kinds import Choice, FieldName, FieldNameOrOff, File, Flag, Output, Seconds, Share, Whole
 from tidegate.service.places import Listen, Networks, Place
 from tidegate.service.table import GROUPS as SERVICE_GROUPS
 from tidegate.service.table import Setting, tls
@@ -32,11 +32,28 @@ OWN_GROUPS: Final[dict[str, tuple[Setting, ...]]] = {
             "Whose `Forwarded` and `X-Forwarded-*` are passed on; those of others are replaced. Who a client is, the rules' identity says.",
         ),
         Setting(
+            "proxy.proxy_protocol",
+            Networks(),
+            (),
+            "Load balancers that begin each connection with the PROXY protocol, version 1 or 2. They have to; from others it is garbage.",
+        ),
+        Setting(
+            "proxy.request_id",
+            FieldNameOrOff(),
+            "x-request-id",
+            "The header with the id of a request, for servers, clients and the access log; what trusted proxies say is kept. Or `off`.",
+        ),
+        Setting(
             "proxy.cost_header",
             FieldName(),
             None,
             "The header in which upstreams say what a request really cost. What it took is corrected to that, and the header ends here.",
         ),
+    ),
+    "Access log": (
+        Setting("access_log.to", Output(), None, "Where a line for each request goes: a file, `stdout`, or `off`. It may be moved away."),
+        Setting("access_log.format", Choice(("json", "common")), "json", "One JSON object each, or the Common Log Format and more."),
+        Setting("access_log.query", Flag(), False, "Whether lines have the query behind the path, which may hold secrets."),
     ),
     "Upstreams": (
         Setting(

@@ -103,7 +103,9 @@ def _source(source: Source) -> dict[str, Any]:
         return {"ip": {"trusted_proxies": list(source.trusted_proxies), "ipv6_prefix": source.ipv6_prefix}}
     if source.kind == "attribute":
         return {"attribute": source.attribute}
-    return {"claim" if source.kind == "jwt_claim" else "header": source.name, "attribute": source.attribute}
+    if source.kind == "jwt_claim":
+        return {"claim": source.name, "attribute": source.attribute}
+    return {"header": source.name, "attribute": source.attribute, "valid": list(source.valid)}
 
 
 def _jwt(jwt: Jwt) -> dict[str, Any]:

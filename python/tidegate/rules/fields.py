@@ -97,6 +97,12 @@ SOURCE: Final = table(
     Field("jwt_claim", "A verified claim that names the client. `sub` sets the attribute `user`, others their own name.", TEXT, ("sub",)),
     Field("attribute", "An attribute that the caller passes.", TEXT, ("user_id",)),
     Field("ip", "The client's address.", ref("ip"), ({}, {"trusted_proxies": ["10.0.0.0/8"], "ipv6_prefix": 64})),
+    Field(
+        "valid",
+        "Keys of a header, or patterns with `*` and `?` that keys fit. What fits none names nobody, and the next source is asked.",
+        ref("texts"),
+        (["sk_live_????????????????", "partner"],),
+    ),
     Field("as", "The name of the attribute that a header or a claim sets.", ref("attribute"), ("tenant",)),
 )
 

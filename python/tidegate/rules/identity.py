@@ -4,6 +4,7 @@ The section `identity`: where a client is named.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from tidegate.rules.addresses import read_network
@@ -64,13 +65,14 @@ def _read_source(document: Document, node: Node) -> Source | None:  # noqa: PLR0
     kind = kinds[0]
     value = entries[kind][1]
     alias = _read_alias(document, entries.get("as"), kind)
+    valid = _read_valid(document, entries.get("valid"), kind)
     if kind == "ip":
         return _read_ip(document, value)
     text = read_text(document, value)
     if text is None or not isinstance(value, Scalar):
         return None
     if kind == "header":
-        return _read_header(document, value, text, alias)
+        return _read_header(document, value, Source("header", text, alias or "", valid=valid))
     if kind == "jwt_claim":
         return _named(document, value, Source("jwt_claim", text, alias or ("user" if text == "sub" else text)), is_named=alias is not None)
     return _named(document, value, Source("attribute", text, text), is_named=True)
@@ -90,13 +92,23 @@ def _read_alias(document: Document, entry: tuple[Scalar, Node] | None, kind: str
     return text
 
 
-def _read_header(document: Document, node: Scalar, text: str, alias: str | None) -> Source | None:
-    if not HEADER_NAME.fullmatch(text):
-        document.add("bad-attribute", node, f"`{text:.80}` is no name of a header", "write letters, digits and -, as in x-api-key")
+def _read_valid(document: Document, entry: tuple[Scalar, Node] | None, kind: str) -> tuple[str, ...]:
+    if entry is None:
+        return ()
+    key, node = entry
+    if kind != "header":
+        document.add("bad-source", key, "`valid` is about the keys in a header only", "remove it")
+        return ()
+    return tuple(text for _, text in read_texts(document, node))
+
+
+def _read_header(document: Document, node: Scalar, said: Source) -> Source | None:
+    if not HEADER_NAME.fullmatch(said.name):
+        document.add("bad-attribute", node, f"`{said.name:.80}` is no name of a header", "write letters, digits and -, as in x-api-key")
         return None
-    name = text.lower()
-    attribute = alias or name.removeprefix("x-").replace("-", "_")
-    return _named(document, node, Source("header", name, attribute), is_named=alias is not None)
+    name = said.name.lower()
+    attribute = said.attribute or name.removeprefix("x-").replace("-", "_")
+    return _named(document, node, replace(said, name=name, attribute=attribute), is_named=said.attribute != "")
 
 
 def _named(document: Document, node: Scalar, source: Source, *, is_named: bool) -> Source | None:

@@ -158,6 +158,7 @@ class Source:
         attribute: The attribute that it sets.
         trusted_proxies: `ip`: networks whose `X-Forwarded-For` is believed.
         ipv6_prefix: `ip`: how many bits of an IPv6 address make one client.
+        valid: `header`: keys, or patterns that they fit; none is that everything is one.
     """
 
     kind: Literal["header", "jwt_claim", "attribute", "ip"]
@@ -165,6 +166,7 @@ class Source:
     attribute: str
     trusted_proxies: tuple[str, ...] = ()
     ipv6_prefix: int = 64
+    valid: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

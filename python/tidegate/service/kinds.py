@@ -176,6 +176,50 @@ class FieldName(Text):
 
 
 @dataclass(frozen=True, slots=True)
+class FieldNameOrOff(FieldName):
+    """
+    The name of a header field, or `off`.
+    """
+
+    words = ("off",)
+
+    def read(self, text: str) -> str | None:  # type: ignore[override]  # or nothing
+        """See `Kind`."""
+        return None if text == "off" else FieldName.read(self, text)
+
+    def schema(self) -> dict[str, Any]:
+        """See `Kind`."""
+        return {"anyOf": [FieldName.schema(self), {"const": False}]}
+
+    def show(self, value: Any) -> str:  # noqa: ANN401  # see `Kind`
+        """See `Kind`."""
+        return "off" if value is None else str(value)
+
+
+@dataclass(frozen=True, slots=True)
+class Output(File):
+    """
+    Where lines go: a file, `stdout`, or `off`.
+    """
+
+    words = ("off",)
+
+    def read(self, text: str) -> Path | str | None:  # type: ignore[override]  # or a word
+        """See `Kind`."""
+        if text in {"off", "stdout"}:
+            return None if text == "off" else text
+        return File.read(self, text)
+
+    def schema(self) -> dict[str, Any]:
+        """See `Kind`."""
+        return {"anyOf": [File.schema(self), {"const": False}]}
+
+    def show(self, value: Any) -> str:  # noqa: ANN401  # see `Kind`
+        """See `Kind`."""
+        return "off" if value is None else str(value)
+
+
+@dataclass(frozen=True, slots=True)
 class Choice(Kind):
     """
     One of several words.

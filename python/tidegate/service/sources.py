@@ -7,6 +7,7 @@ from __future__ import annotations
 import difflib
 import stat
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tidegate.rules.compose import compose
@@ -16,14 +17,13 @@ from tidegate.rules.node import Mapping as Branch
 from tidegate.rules.node import Node, Scalar, Sequence, kind_of
 from tidegate.rules.problem import Problem, Report, TooManyProblems
 from tidegate.rules.scalars import is_null, read_text
-from tidegate.service.kinds import File, Wrong
+from tidegate.service.kinds import Wrong
 from tidegate.service.places import Names, Networks
 from tidegate.service.problem import SettingProblem
 from tidegate.service.table import PREFIX, TABLE, Setting
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from pathlib import Path
 
 FILE_BYTES_MAX = 1024 * 1024
 _ALIKE = 0.9
@@ -143,7 +143,7 @@ class Reading:
         except Wrong as wrong:
             document.add(wrong.code, node, _said(setting, wrong), wrong.hint)
             return
-        if isinstance(setting.kind, File):
+        if isinstance(value, Path):
             value = document.path.parent / value
         self.given[setting.key] = Given(value, _place(document, node))
 

@@ -3,7 +3,10 @@
 use std::borrow::Cow;
 use std::net::IpAddr;
 
+use foldhash::HashSet;
+
 use super::address::{self, Network};
+use super::glob::Glob;
 use super::request::{Names, Request, Slot};
 use super::spec::{IpSpec, SourceSpec};
 
@@ -49,8 +52,13 @@ struct Source {
 #[derive(Debug)]
 enum Place {
     Fact(Slot),
+    /// A fact that must be one of these.
+    OneOf(Slot, Valid),
     Claim(Box<str>),
-    Address { trusted: Vec<Network>, forwarded_for: Slot },
+    Address {
+        trusted: Vec<Network>,
+        forwarded_for: Slot,
+    },
 }
 
 impl Identity {
@@ -92,11 +100,11 @@ impl Identity {
 
     /// The client that a caller named: the same as if its name had come in the first header or attribute that names clients.
     fn named<'a>(&self, request: &mut Request<'a>, name: Cow<'a, str>) -> Cow<'a, str> {
-        let stated = self.sources.iter().find_map(|source| match source.place {
-            Place::Fact(slot) => Some((&*source.tag, slot)),
+        let stated = self.sources.iter().find_map(|source| match &source.place {
+            Place::Fact(slot) | Place::OneOf(slot, _) => Some((&*source.tag, slot)),
             Place::Claim(_) | Place::Address { .. } => None,
         });
-        if let Some((_, slot)) = stated {
+        if let Some((_, &slot)) = stated {
             request.put(slot, name.clone());
         }
         if !self.is_tagged {
@@ -117,6 +125,13 @@ impl Identity {
     fn find<'a>(&self, source: &Source, request: &mut Request<'a>, claims: &dyn Claims) -> Option<Cow<'a, str>> {
         match &source.place {
             Place::Fact(slot) => request.take(*slot),
+            Place::OneOf(slot, valid) => {
+                if valid.has(request.get(*slot)?) {
+                    request.take(*slot)
+                } else {
+                    None
+                }
+            }
             Place::Claim(name) => claims.claim(request.get(self.token?)?, name).filter(|claim| !claim.is_empty()).map(Cow::Owned),
             Place::Address { .. } => Some(Cow::Owned(self.network(source.find_address(request)?).to_string())),
         }
@@ -140,6 +155,27 @@ impl Source {
     }
 }
 
+/// Which keys name somebody. Without that, whoever makes up a new key for each request is a new client each time.
+#[derive(Debug)]
+struct Valid {
+    keys: HashSet<Box<str>>,
+    patterns: Vec<Glob>,
+}
+
+impl Valid {
+    fn new(texts: &[String]) -> Self {
+        let (patterns, keys): (Vec<_>, Vec<_>) = texts.iter().partition(|text| text.contains(['*', '?']));
+        Self {
+            keys: keys.into_iter().map(|key| key.as_str().into()).collect(),
+            patterns: patterns.into_iter().map(|pattern| Glob::new(pattern)).collect(),
+        }
+    }
+
+    fn has(&self, key: &str) -> bool {
+        self.keys.contains(key) || self.patterns.iter().any(|pattern| pattern.matches(key))
+    }
+}
+
 /// How many bits of an IPv6 address make one client.
 pub(super) fn ipv6_prefix(specs: &[SourceSpec]) -> u8 {
     let stated = specs.iter().find_map(|spec| if let SourceSpec::Ip { ip } = spec { Some(ip.ipv6_prefix) } else { None });
@@ -153,7 +189,11 @@ pub(super) fn network(address: IpAddr, ipv6_prefix: u8) -> IpAddr {
 
 fn source(spec: &SourceSpec, names: &mut Names) -> Result<Source, String> {
     let (attribute, place) = match spec {
-        SourceSpec::Header { header, attribute } => (attribute.as_str(), Place::Fact(names.slot(&format!("header:{header}")))),
+        SourceSpec::Header { header, attribute, valid } => {
+            let slot = names.slot(&format!("header:{header}"));
+            let place = if valid.is_empty() { Place::Fact(slot) } else { Place::OneOf(slot, Valid::new(valid)) };
+            (attribute.as_str(), place)
+        }
         SourceSpec::Claim { claim, attribute } => (attribute.as_str(), Place::Claim(claim.as_str().into())),
         SourceSpec::Attribute { attribute } => (attribute.as_str(), Place::Fact(names.slot(attribute))),
         SourceSpec::Ip { ip: IpSpec { trusted_proxies, .. } } => {
@@ -163,6 +203,7 @@ fn source(spec: &SourceSpec, names: &mut Names) -> Result<Source, String> {
         }
     };
     // The address is kept as an address, and the attribute of an attribute is there already.
-    let is_stated = matches!(place, Place::Fact(_) | Place::Claim(_)) && !matches!(spec, SourceSpec::Attribute { .. });
+    let is_stated =
+        matches!(place, Place::Fact(_) | Place::OneOf(..) | Place::Claim(_)) && !matches!(spec, SourceSpec::Attribute { .. });
     Ok(Source { tag: attribute.into(), attribute: names.wanted(attribute).filter(|_| is_stated), place })
 }

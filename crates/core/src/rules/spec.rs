@@ -43,6 +43,9 @@ pub enum SourceSpec {
         header: String,
         /// The attribute.
         attribute: String,
+        /// Keys, or patterns with `*` and `?` that keys fit: what fits none of them names nobody. Empty is that everything does.
+        #[serde(default)]
+        valid: Vec<String>,
     },
     /// A verified claim that also becomes an attribute.
     Claim {

@@ -96,3 +96,32 @@ fn a_source_can_choose_the_tier() {
     let set = set(&json!([{"header": "x-tier", "attribute": "tier"}]), &[json!({"tiers": {"pro": [{"text": "99/minute"}]}})]);
     assert_eq!(super::kit::found(&set, &[("header:x-tier", "pro")])[0].plan, "tier pro");
 }
+
+#[test]
+fn a_key_that_is_not_valid_names_nobody() {
+    let sources = json!([
+        {"header": "x-api-key", "attribute": "api_key", "valid": ["sk_????", "partner"]},
+        {"ip": {"trusted_proxies": [], "ipv6_prefix": 64}},
+    ]);
+    let set = set(&sources, &[json!({"per": ["client"]})]);
+    for (said, expected) in [
+        ("sk_1234", "api_key:sk_1234"),
+        ("partner", "api_key:partner"),
+        ("sk_12345", "ip:192.0.2.1"),
+        ("sk_????x", "ip:192.0.2.1"),
+        ("Partner", "ip:192.0.2.1"),
+        ("192.0.2.1", "ip:192.0.2.1"),
+        ("", "ip:192.0.2.1"),
+    ] {
+        let facts = [("header:x-api-key", said), ("ip", "192.0.2.1")];
+        assert_eq!(key(&set, &facts), Some(format!("client={expected}")), "{said}");
+    }
+}
+
+#[test]
+fn a_key_that_is_not_valid_sets_no_attribute() {
+    let sources = json!([{"header": "x-api-key", "attribute": "api_key", "valid": ["sk_*"]}]);
+    let set = set(&sources, &[json!({"per": ["api_key"]})]);
+    assert_eq!(key(&set, &[("header:x-api-key", "sk_1")]).as_deref(), Some("api_key=sk_1"));
+    assert_eq!(key(&set, &[("header:x-api-key", "other")]), None);
+}

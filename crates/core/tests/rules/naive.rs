@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 use regex::RegexBuilder;
+use tidegate_core::rules::glob::Glob;
 use tidegate_core::rules::members::spec::{MemberSpec, MembersSpec};
 use tidegate_core::rules::spec::{
     ConditionSpec, CostSpec, IpSpec, Mode, OverrideSpec, RuleSetSpec, RuleSpec, SourceSpec, TestSpec,
@@ -47,7 +48,11 @@ fn identified(sources: &[SourceSpec], given: &Facts) -> (Facts, u8) {
     }
     for source in sources {
         let (tag, value) = match source {
-            SourceSpec::Header { header, attribute } => (attribute, given.get(&format!("header:{header}")).cloned()),
+            SourceSpec::Header { header, attribute, valid } => {
+                let value = given.get(&format!("header:{header}")).cloned();
+                let is_valid = |value: &String| valid.is_empty() || valid.iter().any(|one| Glob::new(one).matches(value));
+                (attribute, value.filter(is_valid))
+            }
             SourceSpec::Claim { claim, attribute } => {
                 let token = given.get("header:authorization").and_then(|token| token.strip_prefix(&format!("{claim}=")));
                 (attribute, token.map(str::to_owned))

@@ -31,6 +31,13 @@ impl Metrics {
             let help = "Spans that were not sent, because the collector was slow or away.";
             page.single("ratelimit_spans_dropped_total", Kind::Counter, help, tracer.dropped());
         }
+        if let Some(log) = &app.access_log {
+            let (written, dropped) = log.counts();
+            let help = "Lines of the access log that were written.";
+            page.single("ratelimit_access_log_lines_total", Kind::Counter, help, written);
+            let help = "Lines of the access log that were dropped, because the disk was slow or full.";
+            page.single("ratelimit_access_log_dropped_total", Kind::Counter, help, dropped);
+        }
         if let Some(events) = &app.events {
             let help = "Decisions that the control plane took to tell of them.";
             page.single("ratelimit_events_total", Kind::Counter, help, events.taken());

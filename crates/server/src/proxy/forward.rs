@@ -23,6 +23,7 @@ use super::server::{Chosen, Server};
 use super::settings::{HostPolicy, UpstreamProtocol};
 use super::slot::Slot;
 use super::tunnel::Tunnel;
+use crate::access_log::Entry;
 use crate::body::Body;
 use crate::http::Problem;
 
@@ -38,12 +39,20 @@ pub(super) struct Asked<'a> {
 }
 
 /// Forwards a request, and answers what a server answers or why none does.
-pub(super) async fn forward(group: &Group, asked: Asked<'_>, slot: Option<Slot>) -> Response<Body> {
+pub(super) async fn forward(
+    group: &Group,
+    asked: Asked<'_>,
+    slot: Option<Slot>,
+    entry: &mut Option<Box<Entry>>,
+) -> Response<Body> {
     let deadline = Instant::now() + or_never(group.settings.total_timeout);
     let version = asked.head.version;
     let wants = asked.wants;
     let progress = Arc::clone(asked.body.progress());
-    let (response, lent) = match sent(group, asked, deadline).await {
+    if let Some(entry) = entry {
+        entry.receives(&progress);
+    }
+    let (response, lent) = match sent(group, asked, deadline, entry).await {
         Ok(sent) => sent,
         Err(problem) => return closing_if_unread(problem, version),
     };
@@ -58,7 +67,12 @@ pub(super) async fn forward(group: &Group, asked: Asked<'_>, slot: Option<Slot>)
 ///
 /// It is sent elsewhere if nothing of it was sent, or if the server broke off before it answered and the request may be repeated: its method is idempotent, and
 /// it has no body, which is gone once it was read. Who took too long is not asked again: the server may be at work on it still.
-async fn sent(group: &Group, asked: Asked<'_>, deadline: Instant) -> Result<(Response<Incoming>, Lent), (Problem, bool)> {
+async fn sent(
+    group: &Group,
+    asked: Asked<'_>,
+    deadline: Instant,
+    entry: &mut Option<Box<Entry>>,
+) -> Result<(Response<Incoming>, Lent), (Problem, bool)> {
     let may_repeat = asked.body.is_empty() && asked.head.method.is_idempotent() && !asked.wants.upgrade;
     let mut is_unread = !asked.body.is_empty();
     let progress = Arc::clone(asked.body.progress());
@@ -73,6 +87,9 @@ async fn sent(group: &Group, asked: Asked<'_>, deadline: Instant) -> Result<(Res
         let Some(server) = again.take().or_else(|| group.choose(&tried, asked_at)) else { break };
         if !must_be_new && !tried.is_empty() {
             group.counts.retried();
+        }
+        if let Some(entry) = entry {
+            entry.asks(&server.name);
         }
         let id = server.id;
         let mut lent = match pool::lend(group, server, must_be_new, deadline).await {

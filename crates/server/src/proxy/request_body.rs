@@ -4,7 +4,7 @@ use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -32,9 +32,10 @@ pub(super) struct RequestBody {
 
 /// How far the body of a request has come.
 #[derive(Debug)]
-pub(super) struct Progress {
+pub(crate) struct Progress {
     /// Frames that were passed on; it wraps around.
     steps: AtomicU32,
+    bytes: AtomicU64,
     end: AtomicU8,
     /// Told when the response has ended.
     answered: Notify,
@@ -50,12 +51,17 @@ type Gate = Pin<Box<dyn Future<Output = bool> + Send>>;
 
 impl Progress {
     fn at(end: u8) -> Arc<Self> {
-        Arc::new(Self { steps: AtomicU32::new(0), end: AtomicU8::new(end), answered: Notify::new() })
+        Arc::new(Self { steps: AtomicU32::new(0), bytes: AtomicU64::new(0), end: AtomicU8::new(end), answered: Notify::new() })
     }
 
     /// A number that changes with every piece of the body.
     pub(super) fn steps(&self) -> u32 {
         self.steps.load(Ordering::Relaxed)
+    }
+
+    /// The bytes of the body so far.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.bytes.load(Ordering::Relaxed)
     }
 
     /// Whether everything was passed on.
@@ -149,6 +155,9 @@ impl Body for RequestBody {
         let is_end = incoming.is_end_stream();
         let is_complete = has_all(incoming);
         self.progress.steps.fetch_add(1, Ordering::Relaxed);
+        if let Some(Ok(frame)) = &frame {
+            self.progress.bytes.fetch_add(frame.data_ref().map_or(0, Bytes::len) as u64, Ordering::Relaxed);
+        }
         match &frame {
             Some(Err(_)) => self.ended(BROKEN),
             None => self.ended(SENT),

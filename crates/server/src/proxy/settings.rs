@@ -2,6 +2,7 @@
 //!
 //! Python checks it (`python/tidegate/proxy/`); what reaches this place is complete. Times are in seconds, and 0 is no limit.
 
+use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -10,6 +11,8 @@ use serde::{Deserialize, Deserializer};
 use tidegate_core::rules::address::Network;
 
 use super::balance::Balance;
+use crate::access_log::AccessLogSettings;
+use crate::app::Peer;
 use crate::settings::{Listener, networks, seconds};
 
 /// The section.
@@ -25,8 +28,23 @@ pub struct ProxySettings {
     /// Whose `Forwarded` and `X-Forwarded-*` are passed on; those of others are replaced.
     #[serde(deserialize_with = "networks")]
     pub trusted_proxies: Vec<Network>,
+    /// Who begins each connection with the PROXY protocol.
+    #[serde(deserialize_with = "networks")]
+    pub proxy_protocol: Vec<Network>,
     /// The header in which upstreams say what a request really cost; `None` is that they do not.
     pub cost_header: Option<String>,
+    /// The header with the id of a request; `None` is that there is none.
+    pub request_id: Option<String>,
+    /// Where a line for each request goes; `None` is nowhere.
+    pub access_log: Option<AccessLogSettings>,
+}
+
+impl ProxySettings {
+    /// Whether a peer begins its connections with the PROXY protocol. With a socket in the file system, everybody does who may open it.
+    pub(crate) fn is_introduced(&self, peer: Peer) -> bool {
+        let is_one = |address: IpAddr| self.proxy_protocol.iter().any(|network| network.contains(address.to_canonical()));
+        !self.proxy_protocol.is_empty() && peer.address.is_none_or(is_one)
+    }
 }
 
 /// Servers that are alike.

@@ -18,6 +18,7 @@ pub(super) struct Table {
     pub(super) groups: Vec<Arc<Group>>,
     trusted_proxies: Vec<Network>,
     pub(super) cost_header: Option<HeaderName>,
+    pub(super) request_id: Option<HeaderName>,
 }
 
 impl Table {
@@ -33,6 +34,7 @@ impl Table {
             groups: settings.upstreams.iter().map(group).collect(),
             trusted_proxies: settings.trusted_proxies.clone(),
             cost_header: settings.cost_header.as_ref().and_then(|name| HeaderName::try_from(name).ok()),
+            request_id: settings.request_id.as_ref().and_then(|name| HeaderName::try_from(name).ok()),
         }
     }
 

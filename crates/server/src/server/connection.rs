@@ -18,10 +18,11 @@ use tokio_rustls::TlsAcceptor;
 use super::activity::Activity;
 use super::answer::{Handler, answer};
 use super::crowd::Place;
+use super::proxied::{self, NoHeader};
 use super::stream::{First, Io, Plain, Stream};
 use super::{Phase, Shared};
 use crate::app::Peer;
-use crate::metrics::ConnectionFailure;
+use crate::metrics::{ConnectionFailure, Port};
 use crate::proxy::Tunnel;
 use crate::settings::Limits;
 use drive::{Connection, End, LINGER, drive};
@@ -123,11 +124,11 @@ impl<H: Handler, C: Connection, F: Fn(Io) -> C> Connection for Http1<H, C, F> {
 pub(super) async fn serve<H: Handler>(socket: Plain, peer: Peer, place: Place) {
     let shared = Arc::clone(place.shared());
     let greeted = tokio::select! {
-        greeted = timeout(shared.app.settings.limits.read_timeout, greet(socket, &place)) => greeted,
+        greeted = timeout(shared.app.settings.limits.read_timeout, greet(socket, peer, &place)) => greeted,
         // Who has said nothing by then has lost nothing.
         () = lingered(&shared) => return,
     };
-    let (stream, first, is_http2) = match greeted {
+    let Greeted { stream, first, is_http2, peer } = match greeted {
         Ok(Ok(Some(greeted))) => greeted,
         Ok(Ok(None)) => return,
         Ok(Err(why)) => return place.failed(why),
@@ -164,8 +165,21 @@ pub(super) async fn serve<H: Handler>(socket: Plain, peer: Peer, place: Place) {
     }
 }
 
+/// A connection of which it is clear what is spoken.
+struct Greeted {
+    stream: Stream,
+    first: First,
+    is_http2: bool,
+    peer: Peer,
+}
+
 /// Reads until it is clear what is spoken: TLS or not, HTTP/2 or not. `None` if the other side went without a word.
-async fn greet(socket: Plain, place: &Place) -> Result<Option<(Stream, First, bool)>, ConnectionFailure> {
+async fn greet(mut socket: Plain, peer: Peer, place: &Place) -> Result<Option<Greeted>, ConnectionFailure> {
+    let peer = match introduced(&mut socket, peer, place).await {
+        Ok(peer) => peer,
+        Err(NoHeader::Nothing) => return Ok(None),
+        Err(NoHeader::Garbage) => return Err(ConnectionFailure::Protocol),
+    };
     let mut first = First::default();
     let mut stream = match place.shared().certificates_of(place.port()) {
         None => Stream::Plain(socket),
@@ -175,13 +189,23 @@ async fn greet(socket: Plain, place: &Place) -> Result<Option<(Stream, First, bo
             let is_http2 = stream.get_ref().1.alpn_protocol() == Some(b"h2");
             let stream = Stream::Tls(Box::new(stream));
             if is_http2 {
-                return Ok(Some((stream, first, true)));
+                return Ok(Some(Greeted { stream, first, is_http2, peer }));
             }
             stream
         }
     };
     let is_http2 = first.is_http2(&mut stream).await.map_err(|error| failure(&error))?;
-    Ok(is_http2.map(|is_http2| (stream, first, is_http2)))
+    Ok(is_http2.map(|is_http2| Greeted { stream, first, is_http2, peer }))
+}
+
+/// Who is at the other end, if a load balancer stands between and has to say so.
+async fn introduced(socket: &mut Plain, peer: Peer, place: &Place) -> Result<Peer, NoHeader> {
+    let proxy = place.shared().app.settings.proxy.as_ref().filter(|_| place.port() == Port::Proxy);
+    if !proxy.is_some_and(|proxy| proxy.is_introduced(peer)) {
+        return Ok(peer);
+    }
+    let from = proxied::read(socket).await?;
+    Ok(Peer { address: from.or(peer.address) })
 }
 
 /// Waits until the server closes, and then a little for requests that are on their way.

@@ -49,6 +49,9 @@ pub enum StartError {
         /// Where.
         address: String,
     },
+    /// The access log cannot be written.
+    #[error("access_log.to: {0}; name a file in a folder that may be written to, or `stdout`")]
+    AccessLog(io::Error),
     /// The path of a unix socket holds something else.
     #[error("{}.listen: {} is there and no socket; remove it, or choose another path", port.as_str(), path.display())]
     NoSocket {

@@ -28,7 +28,7 @@ async fn a_server_hears_the_request_and_where_it_came_from() {
     let expected = json!({
         "host": "shop.example.com", "x-api-key": "k", "content-length": "5", "via": "1.1 tidegate",
         "x-forwarded-for": "127.0.0.1", "x-forwarded-host": "shop.example.com", "x-forwarded-proto": "http",
-        "forwarded": "for=127.0.0.1;host=\"shop.example.com\";proto=http",
+        "forwarded": "for=127.0.0.1;host=\"shop.example.com\";proto=http", "x-request-id": answer.field("x-request-id"),
     });
     assert_eq!(told["headers"], expected);
 }

@@ -1,8 +1,10 @@
 //! The proxy over real sockets: forwarding, refusing, slots, failures.
 
+mod access;
 mod enforcing;
 mod failures;
 mod forwarding;
+mod introduced;
 mod setup;
 mod smuggling;
 mod tunnels;

@@ -209,7 +209,7 @@ pub(crate) fn group(name: &str, servers: &[String], changes: &Value) -> Value {
 pub(crate) fn to(group: &Value) -> Value {
     json!({
         "listener": {"listen": {"tcp": {"host": "127.0.0.1", "port": 0}}, "tls": null, "token": null},
-        "upstreams": [group], "trusted_proxies": [], "cost_header": null,
+        "upstreams": [group], "trusted_proxies": [], "proxy_protocol": [], "cost_header": null, "request_id": "x-request-id", "access_log": null,
         "routes": [{"hosts": [], "path": "/", "upstream": group["name"], "rewrite": null}],
     })
 }

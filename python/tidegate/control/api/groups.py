@@ -14,6 +14,7 @@ from tidegate.control import groups
 from tidegate.control.api.access import Caller, Control, InControl, needs
 from tidegate.control.api.fields import InPath, Limit, Name, QuotasByRule, Reason, WhyQuery, Word, read_quotas
 from tidegate.control.api.problem import Problem, described
+from tidegate.control.groups import Group
 from tidegate.control.models import Tenant, Tier
 from tidegate.control.roles import Role
 
@@ -163,7 +164,7 @@ def remove_tenant(name: InPath, control: InControl, caller: Annotated[Caller, ne
 
 
 def _listed(
-    control: Control, kind: type[Tier | Tenant], search: str | None, after: str | None, limit: int
+    control: Control, kind: type[Group], search: str | None, after: str | None, limit: int
 ) -> tuple[list[dict[str, Any]], str | None]:
     with control.database.reading() as session:
         found = groups.listed(session, kind, start=search or "", after=after or "", limit=limit + 1)
@@ -172,7 +173,7 @@ def _listed(
     return shown, shown[-1]["name"] if len(found) > limit else None
 
 
-def _read(control: Control, kind: type[Tier | Tenant], name: str) -> dict[str, Any]:
+def _read(control: Control, kind: type[Group], name: str) -> dict[str, Any]:
     with control.database.reading() as session:
         group = session.get(kind, name)
         if group is None:
@@ -184,7 +185,7 @@ def _shown(group: Tier | Tenant, keys: int) -> dict[str, Any]:
     return {"name": group.name, "updated_at": group.updated_at, "keys": keys, **groups.shown(group)}
 
 
-def _remove(control: Control, caller: Caller, kind: type[Tier | Tenant], name: str, reason: str) -> None:
+def _remove(control: Control, caller: Caller, kind: type[Group], name: str, reason: str) -> None:
     with control.database.session() as session:
         if not groups.remove(session, caller, kind, name, reason=reason):
             raise Problem(404, "there is none of that name")

@@ -151,6 +151,9 @@ async def _problem(request: Request, error: Problem) -> Response:
 
 
 async def _http(_request: Request, error: HTTPException) -> Response:
+    # What stops the reading of a body, such as its size, FastAPI takes for a mistake in it.
+    if isinstance(error.__cause__, Problem):
+        return error.__cause__.response()
     detail = error.detail
     if error.status_code == HTTPStatus.NOT_FOUND:
         detail = "there is nothing here; /openapi.json says what there is"
