@@ -46,7 +46,8 @@ impl Sampler {
     #[inline]
     pub(super) fn weight(&self, number: u64) -> Option<u64> {
         let threshold = self.threshold >> self.halvings.load(Ordering::Relaxed);
-        (threshold > 0 && number <= threshold).then(|| (u64::MAX / threshold).max(1))
+        // Rounded to the nearest: a share of one in a hundred is a little less or more in binary, and stands for a hundred.
+        (threshold > 0 && number <= threshold).then(|| u64::MAX / threshold + u64::from(u64::MAX % threshold > threshold / 2))
     }
 
     /// One was taken at this time.
