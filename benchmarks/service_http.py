@@ -73,9 +73,9 @@ def speed(*, quick: bool, folder: Path, advance: Advance) -> dict[str, Any]:
             absent.append(missing("nginx", "a constant", "nginx is not installed"))
         else:
             constant = stack.enter_context(servers.nginx(SERVER))
-            lanes.append(_check_lane("nginx", "a constant", constant, setup))
+            lanes.append(check_lane("nginx", "a constant", constant, setup))
         limits = stack.enter_context(servers.peer("fastapi", SERVER))
-        lanes.append(_check_lane("FastAPI", "`limits` under uvicorn", limits, setup))
+        lanes.append(check_lane("FastAPI", "`limits` under uvicorn", limits, setup))
         rows = take_turns(lanes, plan, part_of(advance, 0, 2))
     with servers.tidegate(servers.NATIVE, BOTH, workers=2) as own:
         rows += take_turns(_own_lanes(own, Setup(plan, folder, BOTH, workers=2)), plan, part_of(advance, 1, 2))
@@ -105,12 +105,13 @@ def steady(*, quick: bool, folder: Path, advance: Advance) -> dict[str, Any]:
 def _own_lanes(own: servers.Target, setup: Setup) -> list[Lane]:
     request = Request(f"{own.http}{FORWARD_AUTH}", FORWARDED)
     forward_auth = Lane("tidegate", "forward-auth", "wrk", own, *_loads(request, [], setup), "forward_auth", setup.workers)
-    check = _check_lane("tidegate", "check", own, setup)
+    check = check_lane("tidegate", "check", own, setup)
     check.protocol = "http"
     return [check, forward_auth]
 
 
-def _check_lane(who: str, note: str, target: servers.Target, setup: Setup) -> Lane:
+def check_lane(who: str, note: str, target: servers.Target, setup: Setup) -> Lane:
+    """Return a lane of checks by many clients."""
     bodies = [_question(number) for number in range(CLIENTS)]
     loads = _loads(Request(f"{target.http}{CHECK}", JSON, bodies[0]), bodies, setup)
     return Lane(who, note, "wrk", target, *loads, workers=setup.workers)

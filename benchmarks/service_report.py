@@ -20,6 +20,8 @@ def tables(section: dict[str, Any]) -> Iterator[Table]:
         yield "Service, HTTP", *_speed(section["http"]["rows"], "nginx", "FastAPI")
     if section.get("steady"):
         yield "Service, latency that k6 sees", *_steady(section["steady"]["rows"])
+    if section.get("events"):
+        yield "Service, what events cost", *_speed(section["events"]["rows"])
     if section.get("memory"):
         yield "Service, memory", *_memory(section["memory"])
 

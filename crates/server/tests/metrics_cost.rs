@@ -48,3 +48,29 @@ fn how_long_watching_takes() {
         app.top.note(&app.engine, &Named(&facts), &decision);
     });
 }
+
+#[test]
+#[ignore = "it measures"]
+fn how_long_events_take() {
+    let told = |buffer: u64, per_second: u64| {
+        json!({"events": {
+            "buffer": buffer, "share": 1.0, "per_second": per_second, "recordings_per_second": 20, "attributes": ["method", "path"],
+        }})
+    };
+    let facts = Named(&[("client", "a-client-with-a-name"), ("method", "GET"), ("path", "/api/v1/orders")]);
+    for (what, quota, settings) in [
+        ("allowed, no events", "1000000000/second", json!({})),
+        ("allowed, of which 1,000 a second are told", "1000000000/second", told(2_000_000, 1_000)),
+        ("denied, no events", "0/hour", json!({})),
+        ("denied, all told", "0/hour", told(2_000_000, 1_000)),
+        ("denied, the ring is full", "0/hour", told(1, 1_000)),
+    ] {
+        let app = app(&json!({"rules": [rule("only", quota, "enforce")]}), &settings);
+        measure(what, |_| {
+            let mut watch = app.watch(Protocol::Http, &HeaderMap::new());
+            let decision = app.engine.check_request(&facts, None, CheckOptions::default()).expect("facts");
+            watch.decided(&app, &facts, &decision);
+            watch.answered(&app, AnswerCode::Http(200));
+        });
+    }
+}

@@ -103,6 +103,8 @@ class Collector:
 
     def start(self) -> None:
         """See `Part`."""
+        # Differences begin here: what is decided from now on is seen.
+        self.look()
         for outlet in self._outlets:
             outlet.start()
         for thread in self._threads:
