@@ -55,6 +55,7 @@ def upgrade():
 '''
 CHILD = """
 import sys
+from pathlib import Path
 from tidegate.control import migrate
 from tidegate.control.database import Database
 print(migrate.upgrade(Database(sys.argv[1])._engine, folder=Path(sys.argv[2])), flush=True)
