@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from sqlalchemy import or_, select
 
+from tidegate._garbage import garbage_waits
 from tidegate.control.models import Block, QuotaOverride, Tenant, Tier
 
 if TYPE_CHECKING:
@@ -26,6 +27,7 @@ _SECOND_NS: Final = 1_000_000_000
 _FETCH: Final = 5_000
 
 
+@garbage_waits()
 def document(session: Session, now: datetime) -> tuple[str, datetime | None]:
     """
     Reads all members.

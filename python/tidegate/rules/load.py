@@ -4,13 +4,12 @@ From a path to a rule set: read, check everything, compile.
 
 from __future__ import annotations
 
-import gc
 import json
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tidegate._garbage import garbage_waits
 from tidegate.errors import RuleError
 from tidegate.rules import envoy
 from tidegate.rules.checks import Draft, check_set
@@ -27,7 +26,6 @@ from tidegate.rules.scalars import quoted, read_text
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Iterator
 
     from tidegate.rules.document import Document
     from tidegate.rules.model import Jwt, Rule, Source
@@ -83,7 +81,7 @@ def load(source: str | os.PathLike[str], *, text: str | None = None, merge_domai
     Raises:
         RuleError: Something is wrong; it lists all problems with their places.
     """
-    with _garbage_waits():
+    with garbage_waits():
         rule_set, problems = _load(Path(source), text, merge_domains=merge_domains)
     if rule_set is None:
         raise RuleError.from_problems(problems)
@@ -99,18 +97,6 @@ def _load(source: Path, text: str | None, *, merge_domains: bool) -> tuple[RuleS
     except TooManyProblems:
         return None, loading.problems()
     return None if loading.report.has_errors else rule_set, loading.problems()
-
-
-@contextmanager
-def _garbage_waits() -> Iterator[None]:
-    # A large file becomes a million objects, none of which is garbage before the end: looking for it doubled the time.
-    is_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if is_enabled:
-            gc.enable()
 
 
 class _Loading:
