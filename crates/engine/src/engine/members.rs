@@ -101,7 +101,7 @@ impl Engine {
         matches.rules.retain(|found| rules.set.counts_sender(found.rule, &request));
         let requested = Box::new(self.requested(&plan, rules, &matches));
         drop(request);
-        Ok(CountersOf { requested, plan })
+        Ok(CountersOf { plan, requested })
     }
 
     /// What an identified request has of its own.
