@@ -358,6 +358,17 @@ def test_a_connection_that_was_cut_is_opened_again(request: pytest.FixtureReques
     database.close()
 
 
+def test_a_new_file_is_for_its_owner_only(tmp_path: Path) -> None:
+    """
+    It holds digests of tokens, and who did what.
+    """
+    database = Database(f"sqlite:///{tmp_path}/new.db")
+    database.migrate()
+    database.close()
+
+    assert 0o600 == (tmp_path / "new.db").stat().st_mode & 0o777
+
+
 def test_sqlite_checks_what_rows_refer_to(tmp_path: Path) -> None:
     """
     As PostgreSQL always does.

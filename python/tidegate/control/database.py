@@ -14,7 +14,8 @@ Errors of the database are told plainly (`tidegate.control.errors`), without the
 
 from __future__ import annotations
 
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from sqlalchemy import URL, create_engine, event, func, select, text, update
@@ -156,6 +157,10 @@ class Database:
         # With patience of its own: who comes second waits until the first one is done.
         engine = _engine(self.url, _MIGRATION_S)
         try:
+            # Who may read it reads digests of tokens and who did what: nobody but its owner. If it cannot be made, the next line says why.
+            if not self.is_postgresql:
+                with suppress(OSError):
+                    Path(str(self.url.database)).touch(mode=0o600)
             with _told():
                 return migrate.upgrade(engine)
         finally:
