@@ -64,6 +64,7 @@ def test_explain(cli: Run) -> None:
   method            PUT
   path              /api/v1/orders
   client            api_key:abc
+  api_key           abc
   header:x-api-key  abc
 
    rule          outcome   mode     key                 plan     quotas               cost  why

@@ -67,11 +67,20 @@ def try_all(cases: Any, base: str, session: requests.Session) -> None:  # noqa: 
     Sends many requests of one operation.
     """
 
-    @settings(max_examples=EXAMPLES, deadline=None, database=None, phases=[Phase.generate], suppress_health_check=list(HealthCheck))
+    @settings(
+        max_examples=EXAMPLES,
+        deadline=None,
+        database=None,
+        derandomize=True,
+        phases=[Phase.generate],
+        suppress_health_check=list(HealthCheck),
+    )
     @given(case=cases)
     def each(case: schemathesis.Case[Any]) -> None:
         response = case.call(base_url=base, session=session)
-        case.validate_response(response, checks=CHECKS)
+        # What is made up for a path can lead to where nothing is.
+        checks = [not_a_server_error] if response.status_code in {404, 405} else CHECKS
+        case.validate_response(response, checks=checks)
 
     # There is nothing wrong to say to an operation that takes nothing.
     with contextlib.suppress(Unsatisfiable):

@@ -363,7 +363,7 @@ class Seconds(Kind):
 
     def show(self, value: Any) -> str:  # noqa: ANN401  # see `Kind`
         """See `Kind`."""
-        return f"{value * 1000:g}ms" if 0 < value < 1 else f"{value:g}s"
+        return f"{value * 1000:g}ms" if 0 < value < 1 else f"{value:.15g}s"  # never with an exponent, which is no duration
 
 
 @dataclass(frozen=True, slots=True)
