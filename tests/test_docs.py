@@ -195,7 +195,8 @@ def test_an_example_runs(example: Path, request: pytest.FixtureRequest) -> None:
     """
     As a program of its own, with warnings as errors, and it says nothing on standard error. Who needs a Redis is told of one.
     """
-    environment = os.environ | {"PYTHONWARNINGS": "error"}
+    # The C core of gRPC tells of every connection that a server ends, if it has the time to.
+    environment = os.environ | {"PYTHONWARNINGS": "error", "GRPC_VERBOSITY": "ERROR"}
     if "REDIS_URL" in example.read_text(encoding="utf-8"):
         server: Single = request.getfixturevalue("server")
         environment["REDIS_URL"] = server.url()

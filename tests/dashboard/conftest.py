@@ -50,7 +50,8 @@ def busy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
         yield Site(control)
 
 
-@pytest.fixture(scope="session")
+# Playwright runs an event loop on this thread for as long as it is there, and no other can run beside it: it ends with its file of tests.
+@pytest.fixture(scope="module")
 def chromium() -> Iterator[Browser]:
     """
     A real browser without a window.
