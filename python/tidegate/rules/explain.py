@@ -164,7 +164,12 @@ def _why(entry: Mapping[str, Any], rule: Rule, identity: tuple[Source, ...]) -> 
     if outcome == "no_match":
         # The engine names the attribute; what was asked of it stands in the rule, and who asks need not know the value of a credential.
         failed = next(
-            (one for one in without_secrets(rule.match, identity) if why.startswith(f"{one.attribute} is ") or why == f"the request has no {one.attribute}"), None
+            (
+                one
+                for one in without_secrets(rule.match, identity)
+                if why.startswith(f"{one.attribute} is ") or why == f"the request has no {one.attribute}"
+            ),
+            None,
         )
         return why if failed is None else f"{why}, and the rule asks for: {words.asked(failed)}"
     if outcome == "applies" and rule.mode == "enforce" and rule.rollout < ROLLOUT_ALL:
