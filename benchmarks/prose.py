@@ -107,6 +107,16 @@ State of `gcra` has one size. `sliding_window` remembers up to 16 checks of a cl
 All proxies stand before the same server, an nginx that answers a constant, with one worker on core 0; the server, the store and the generator share core 1. wrk asks over 64 connections with one key, and everybody keeps connections to the server.
 nginx limits by `limit_req`, HAProxy by a stick table; both are told never to deny. *Added* is the p99 at half of the most that a proxy has shown, less that of the server alone at the same rate: h2load sends what is due every 10 ms.
 """,
+    "Control plane, what people cost decisions": """
+One service with its control plane on core 0, loaded by wrk from core 1 as fully as it can be, and everybody takes turns: ten dashboards that ask for the first page each second, as its script does, and a list of rules that goes in one by one, as fast as it is answered; or nobody.
+Pages are made by Python on the core that the checks want, so what they cost is at its highest here: its threads give way (`nice` 15) and all who look share what was drawn. The price is paid by who looks: pages take longer while every check is wanted.
+""",
+    "Control plane, quotas of customers": """
+Each override has a quota that no other has, a tier and one of 500 tenants. Checks are calls from Python, in turns; the fastest round counts, in processor time.
+""",
+    "Control plane, what events cost": """
+The load of the service's checks, with a control plane that takes events and counts beside it on the same core, and without one; all are allowed, or all are denied.
+""",
     "Integrations, FastAPI in memory": """
 A trivial application, called as a server calls it, without a network: one after the other, and on Redis also by {integration_tasks} tasks at once. *Added* is the median over {integration_rounds} rounds of the difference to the application without a limiter in the same round, so the framework's own part of a limit is in it.
 Each limiter is used as its documentation shows it, in its fastest configuration. Only Tidegate, and `slowapi` and `flask-limiter` *with headers*, tell clients what is left; `fastapi-limiter` and `throttled-py` tell them nothing, and `throttled-py` has nothing for FastAPI or Flask and is called by two or three lines of our own. The bar is a share of *the best of them with headers on every response*, which can be read in two ways; both are judged: against the best of those that tell, and against the best of all.

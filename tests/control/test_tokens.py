@@ -83,7 +83,7 @@ def test_a_token_that_is_revoked_while_it_is_used_opens_nothing_afterwards(clien
     user, is_revoked = client.with_token(created["token"]), Event()
 
     def use(number: int) -> list[tuple[bool, int]]:
-        answers = []
+        answers: list[tuple[bool, int]] = []
         while not answers or answers[-1][1] != 401:
             was_revoked = is_revoked.is_set()
             body = {"quotas": {"everybody": f"{number + 1}/minute"}}
