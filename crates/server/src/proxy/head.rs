@@ -15,6 +15,7 @@ use smallvec::SmallVec;
 
 use crate::app::Peer;
 use crate::http::{Problem, all};
+use crate::server::Unclear;
 
 /// Who this proxy is to those who ask which way a message went.
 const PSEUDONYM: &str = "tidegate";
@@ -96,6 +97,10 @@ pub(super) fn checked(head: &Parts) -> Result<Option<Authority>, Problem> {
         && (codings.next().is_some() || !coding.as_bytes().eq_ignore_ascii_case(b"chunked"))
     {
         return Err(Problem::new(StatusCode::NOT_IMPLEMENTED, "the only transfer coding that is understood is `chunked`"));
+    }
+    // hyper has dropped the length, but somebody on the way may have gone by it.
+    if head.extensions.get::<Unclear>().is_some() && head.headers.contains_key(TRANSFER_ENCODING) {
+        return Err(Problem::bad_request("a request has a `Content-Length` or a `Transfer-Encoding`, not both"));
     }
     if head.headers.get(VIA).is_some() && hops(&head.headers) >= HOPS_MAX {
         return Err(Problem::new(StatusCode::LOOP_DETECTED, "the request goes in circles: an upstream leads back to this proxy"));
