@@ -5,6 +5,7 @@ What several test files need.
 from __future__ import annotations
 
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 import pytest
@@ -19,15 +20,17 @@ if TYPE_CHECKING:
 
 pytest_plugins = ["servers.fixtures"]
 
+OUTPUT = Path(__file__).parents[1] / "test-output"
+
 
 class Eventually(Protocol):
     """
     Waits for what another thread or process does.
     """
 
-    def __call__(self, condition: Callable[[], bool], within: float = 10.0) -> None:
+    def __call__(self, condition: Callable[[], bool], within: float = 10.0) -> float:
         """
-        Polls a condition, and fails when it does not come true in time.
+        Polls a condition, and fails when it does not come true in time; answers how many seconds it took.
         """
 
 
@@ -37,13 +40,39 @@ def eventually() -> Eventually:
     The one way to wait for something real. Tests of time use a `ManualClock` instead.
     """
 
-    def wait(condition: Callable[[], bool], within: float = 10.0) -> None:
-        deadline = time.monotonic() + within
+    def wait(condition: Callable[[], bool], within: float = 10.0) -> float:
+        begin = time.monotonic()
         while not condition():
-            assert time.monotonic() < deadline, f"not within {within} s"
+            assert time.monotonic() - begin < within, f"not within {within} s"
             time.sleep(0.001)
+        return time.monotonic() - begin
 
     return wait
+
+
+class Measured(Protocol):
+    """
+    Keeps a number that was measured.
+    """
+
+    def __call__(self, name: str, value: float) -> None:
+        """
+        Adds a line to the output of the tests.
+        """
+
+
+@pytest.fixture
+def measured(request: pytest.FixtureRequest) -> Measured:
+    """
+    Numbers that are promised elsewhere and depend on the machine: kept in `test-output/measured.txt` to be looked at, not asserted.
+    """
+
+    def keep(name: str, value: float) -> None:
+        OUTPUT.mkdir(exist_ok=True)
+        with (OUTPUT / "measured.txt").open("a", encoding="utf-8") as file:
+            file.write(f"{request.node.nodeid} {name} {value:.3f}\n")
+
+    return keep
 
 
 @pytest.fixture

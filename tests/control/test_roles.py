@@ -12,6 +12,7 @@ from starlette.routing import Mount
 
 from tidegate.control.api.document import role_of, routes_of
 from tidegate.control.app import ROUTERS
+from tidegate.control.edits import DECISIONS
 from tidegate.control.roles import Role
 from tidegate.dashboard.pages import PAGES
 
@@ -143,6 +144,25 @@ def test_routes_say_themselves_who_may_call_them() -> None:
     said = {(method, route.path): role_of(route) for route in routes_of(ALL) for method in route.methods or ()}
 
     assert TABLE == said
+
+
+LOOKS = {"validate", "explain", "replay", "check", "find", "session", "sign-in", "sign-out", "theme"}
+"""Last words of addresses that are sent something and keep nothing but a session or a cookie of who sends it."""
+
+
+def test_whatever_changes_something_needs_an_editor() -> None:
+    """
+    The table above was filled from what the routes say; this is what they have to say.
+    """
+    changing = {(method, path): role for (method, path), role in TABLE.items() if method != "GET" and path.split("/")[-1] not in LOOKS}
+
+    assert [] == [route for route, role in changing.items() if role in {ANYBODY, VIEWER}]
+    assert {path for _, path in TABLE if "token" in path} == {path for (_, path), role in TABLE.items() if role is ADMIN}
+    assert [APPROVER] == [role for (_, path), role in TABLE.items() if path.endswith("/approve")]
+    # What a page of change requests sends names what is to be done: `edits.DECISIONS` says who may.
+    assert {APPROVER: ["approve"], EDITOR: ["reject", "advance", "finish", "stop"]} == {
+        role: [word for word, (needed, _) in DECISIONS.items() if needed is role] for role in (APPROVER, EDITOR)
+    }
 
 
 @pytest.mark.parametrize("role", [None, *Role], ids=["nobody", *Role])

@@ -11,7 +11,7 @@ import pytest
 
 from tidegate.control import rules
 from tidegate.control.control import Control
-from tidegate.control.models import AuditEntry, Block, QuotaOverride, StoredRule, Tenant, Tier
+from tidegate.control.models import AuditEntry, Block, QuotaOverride, RuleRevision, StoredRule, Tenant, Tier
 from tidegate.control.roles import Role
 from tidegate.service import load
 
@@ -188,6 +188,52 @@ def test_a_change_rolls_out_step_by_step(site: Site, editor: httpx.Client) -> No
     found = stored(site, "orders")
     assert found is not None
     assert found.body["quotas"] == "5/minute"
+
+
+def test_a_rule_that_stops_cannot_come_in_steps(site: Site, editor: httpx.Client) -> None:
+    """
+    As in the API: of two versions of it only the first would be looked at.
+    """
+    answer = save(editor, text=f"{GOOD}stop: true\n", rollout="careful")
+
+    assert answer.status_code == 422
+    assert "comes into force at once" in answer.text
+    assert stored(site, "orders") is None
+
+
+def test_going_back_to_a_rule_that_is_no_longer_good_is_refused(site: Site, editor: httpx.Client) -> None:
+    """
+    What was good once may not be any more; here it never was, as if the language had changed.
+    """
+    save(editor)
+    with site.control.database.session() as session:
+        session.get_one(RuleRevision, ("orders", 1)).body = {"per": "client", "quotas": "10/fortnight"}
+    save(editor, text="per: client\nquotas: 5/minute\n", revision="1")
+    answer = send(editor, "/revisions/rollback", id="orders", to="1", revision="2")
+
+    assert answer.status_code == 422
+    assert "cannot be taken any more" in answer.text
+
+
+def test_steps_that_were_approved_are_skipped_only_by_an_approver(
+    site: Site, editor: httpx.Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """
+    The page that offers the button and the form behind it ask for the same role as the API.
+    """
+    monkeypatch.setitem(site.control.settings.values, "admin.approval", value=True)
+    save(editor, rollout="careful")
+    with site.client(Role.APPROVER) as approver:
+        begun = send(approver, "/change/decide", id="1", action="approve")
+        page = editor.get("/change?id=1")
+        refused = send(editor, "/change/decide", id="1", action="finish")
+        finished = send(approver, "/change/decide", id="1", action="finish")
+
+    assert "Finish for everybody" in begun.text
+    assert "Go on to 5 %" in page.text
+    assert "Finish for everybody" not in page.text
+    assert refused.status_code == 403
+    assert "The change is in force for everybody." in finished.text
 
 
 def test_a_request_is_explained(editor: httpx.Client) -> None:

@@ -3,6 +3,7 @@ Clients that ask without a pause.
 
     with Load(proxy.address) as load:
         load.more(50)           # 50 answers from now on
+    load.sees(429)              # one of these from now on
     load.failed                 # statuses other than 200, and connections that broke
 """
 
@@ -50,6 +51,13 @@ class Load:
         """
         seen = len(self.statuses)
         until(lambda: len(self.statuses) >= seen + answers, within, lambda: f"only {len(self.statuses) - seen} answers came")
+
+    def sees(self, status: int, within: float = 40.0) -> None:
+        """
+        Waits for an answer of this status from now on.
+        """
+        seen = len(self.statuses)
+        until(lambda: status in self.statuses[seen:], within, lambda: f"no {status} among {self.statuses[seen:][-20:]}")
 
     def __enter__(self) -> Self:
         for thread in self._threads:

@@ -21,6 +21,7 @@ from tidegate.proxy import Proxy, load
 if TYPE_CHECKING:
     import signal
     from collections.abc import Iterator, Mapping, Sequence
+    from pathlib import Path
     from types import TracebackType
 
     from tests.servers import StartFailed
@@ -98,10 +99,11 @@ class Running:
     ) -> None:
         folder = new_folder("proxy")
         self.config_file = folder / "tidegate.yaml"
+        self.rules_file = folder / "rules.yaml"
         self.environment = environment
         self.log_file = folder / "log"
-        (folder / "rules.yaml").write_text(rules, encoding="utf-8")
-        chosen = {"rules": folder / "rules.yaml", **SETTINGS, **(settings or {})}
+        _replace(self.rules_file, rules)
+        chosen = {"rules": self.rules_file, **SETTINGS, **(settings or {})}
         self.words = [word for key, value in chosen.items() for word in (f"--{key.replace('.', '-').replace('_', '-')}", str(value))]
         self.words += [word for url in upstreams for word in ("--upstream", url)]
         if config is not None:
@@ -142,9 +144,13 @@ class Running:
         """
         Writes another file of settings, as a whole.
         """
-        new = self.config_file.with_suffix(".new")
-        new.write_text(text, encoding="utf-8")
-        new.replace(self.config_file)
+        _replace(self.config_file, text)
+
+    def rule(self, text: str) -> None:
+        """
+        Writes other rules, as a whole.
+        """
+        _replace(self.rules_file, text)
 
     def metric(self, name: str) -> float:
         """
@@ -186,6 +192,12 @@ class Running:
         self.process.kill()
         if error is not None:
             error.add_note(f"the proxy said:\n{self.log[-4000:]}")
+
+
+def _replace(file: Path, text: str) -> None:
+    new = file.with_suffix(".new")
+    new.write_text(text, encoding="utf-8")
+    new.replace(file)
 
 
 @contextmanager

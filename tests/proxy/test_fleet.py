@@ -6,15 +6,18 @@ from __future__ import annotations
 
 import http.client
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from tests.conftest import Eventually
+    from tests.proxy.load import Load
     from tests.proxy.proxying import Running
     from tests.proxy.upstream import Upstream
     from tests.servers import Single
 else:
+    from load import Load
     from proxying import Running
     from servers import Single
     from upstream import Upstream
@@ -31,6 +34,14 @@ identity: [{{header: x-api-key}}, {{ip: {{}}}}]
 rules:
   - {{name: per_client, per: client, quotas: {LIMIT}/hour}}
   - {{name: slots, match: {{path: /slow}}, per: client, quotas: 2 concurrent}}
+"""
+
+POLICIES = """
+version: 1
+identity: [{ip: {}}]
+rules:
+  - {name: open, match: {path: /}, per: client, quotas: 30/hour, on_store_error: allow}
+  - {name: strict, match: {path: /strict}, per: client, quotas: 1000/hour, on_store_error: deny}
 """
 
 
@@ -67,26 +78,71 @@ def test_a_fleet_admits_exactly_what_the_rule_says(server: Single, eventually: E
         _check_slots(fleet, servers, eventually)
 
 
-def test_a_proxy_and_the_store_may_be_killed(eventually: Eventually) -> None:
-    """What a dead proxy counted stays counted; without the store the others go on by the rule's policy, and with it they count again."""
+def test_a_proxy_that_is_killed_costs_the_others_nothing(server: Single) -> None:
+    """Under load one of three dies: the others answer every request, and what it counted stays counted."""
+    with ExitStack() as stack:
+        behind = stack.enter_context(Upstream())
+        settings = {"store": server.url(), "budget": "5s", "secret": "of another fleet"}
+        dies, *others = [stack.enter_context(Running([behind.url], RULES, settings)) for _ in range(PROXIES)]
+        with Load(others[0].address, THREADS) as one, Load(others[1].address, THREADS) as other:
+            with Load(dies.address, THREADS) as lost:
+                lost.more(10)
+                dies.process.kill()
+            for load in (one, other):
+                load.sees(http.client.TOO_MANY_REQUESTS)
+                load.more(10)
+        passed = sum(load.statuses.count(http.client.OK) for load in (one, other, lost))
+        heard = behind.count
+
+    assert {200, 429} == {*one.statuses, *other.statuses}
+    assert LIMIT - THREADS <= passed <= heard <= LIMIT, "what the dead one was about to answer may be lost"
+
+
+def test_the_store_may_be_frozen(eventually: Eventually) -> None:
+    """Without it the proxies go on by the rule's policy, and with it they count again."""
     rules = RULES.replace("quotas: 200/hour", "quotas: 30/hour, on_store_error: allow")
     with ExitStack() as stack:
-        behind, server = stack.enter_context(Upstream()), stack.enter_context(Single())
-        settings = {"store": server.url(), "budget": "5s", "secret": "of the fleet"}
-        dies, *others = [stack.enter_context(Running([behind.url], rules, settings)) for _ in range(PROXIES)]
+        behind, store = stack.enter_context(Upstream()), stack.enter_context(Single())
+        settings = {"store": store.url(), "budget": "5s", "secret": "of the fleet"}
+        fleet = [stack.enter_context(Running([behind.url], rules, settings)) for _ in range(PROXIES)]
         key = {"x-api-key": "everybody"}
-        assert [200] * 10 == [dies.ask("GET", "/", headers=key).status for _ in range(10)]
-        dies.process.kill()
-        statuses = [others[number % 2].ask("GET", "/", headers=key).status for number in range(30)]
-        assert [200] * 20 + [429] * 10 == statuses
+        statuses = [fleet[number % PROXIES].ask("GET", "/", headers=key).status for number in range(40)]
+        assert [200] * 30 + [429] * 10 == statuses
 
-        server.node.freeze()
+        store.node.freeze()
         try:
             # The budget is over, or the store is known to be away: either way the rule lets pass.
-            assert {200} == {proxy.ask("GET", "/", headers={"x-api-key": "other"}).status for proxy in others}
+            with ThreadPoolExecutor(PROXIES) as pool:
+                assert {200} == set(pool.map(lambda proxy: proxy.ask("GET", "/", headers={"x-api-key": "other"}).status, fleet))
         finally:
-            server.node.thaw()
-        eventually(lambda: others[0].ask("GET", "/", headers=key).status == http.client.TOO_MANY_REQUESTS, within=30)
+            store.node.thaw()
+        eventually(lambda: fleet[0].ask("GET", "/", headers=key).status == http.client.TOO_MANY_REQUESTS, within=30)
+
+
+def test_the_store_may_be_killed_under_load() -> None:
+    """SIGKILL while all are asked without a pause: rules say who passes, and once it is back, empty, they enforce again."""
+    with ExitStack() as stack:
+        behind, store = stack.enter_context(Upstream()), stack.enter_context(Single())
+        settings = {"store": store.url(), "budget": "500ms", "secret": "of the fleet"}
+        fleet = [stack.enter_context(Running([behind.url], POLICIES, settings)) for _ in range(PROXIES)]
+        loads = [stack.enter_context(Load(proxy.address, THREADS)) for proxy in fleet]
+        for load in loads:
+            load.sees(http.client.TOO_MANY_REQUESTS)
+        store.node.kill()
+        for load in loads:
+            load.sees(http.client.OK)
+            load.more(20)
+        for proxy in fleet:
+            denied = proxy.ask("GET", "/strict")
+            assert (429, "temporary-reduced-capacity") == (denied.status, denied.json["type"].rpartition("#")[2])
+        store.node.restart()
+        for load in loads:
+            load.sees(http.client.TOO_MANY_REQUESTS)
+            load.more(20)
+        again = [proxy.ask("GET", "/strict").status for proxy in fleet]
+
+    assert {200, 429} == {status for load in loads for status in load.statuses}, "nobody was told of the store"
+    assert [200] * PROXIES == again
 
 
 def _check_slots(fleet: list[Running], servers: list[Upstream], eventually: Eventually) -> None:

@@ -112,6 +112,52 @@ def test_servers_may_speak_tls() -> None:
     assert 502 == stranger.status
 
 
+@pytest.mark.parametrize("inside", ["http1", "http2"])
+@pytest.mark.parametrize("outside", ["HTTP/1.1", "HTTP/2"])
+def test_tls_and_both_versions_on_both_sides(outside: str, inside: str) -> None:
+    """What the client speaks says nothing about what the server is spoken to."""
+    made = certificates()
+    settings = {
+        "proxy.tls.cert": made.server_cert,
+        "proxy.tls.key": made.server_key,
+        "upstream.tls_ca": made.ca,
+        "upstream.protocol": inside,
+    }
+    trusted = ssl.create_default_context(cafile=str(made.ca))
+    with (
+        Upstream(made.server_cert, made.server_key, is_http2=inside == "http2") as secured,
+        here([secured.url], settings=settings) as proxy,
+        httpx.Client(verify=trusted, http1=True, http2=outside == "HTTP/2", timeout=30, trust_env=False) as client,
+    ):
+        answers = [client.post(proxy.replace("http:", "https:"), content=b"x" * 100_000) for _ in range(3)]
+
+    told = {(answer.http_version, answer.status_code, answer.json()["version"], answer.json()["size"]) for answer in answers}
+    assert {(outside, 200, "2" if inside == "http2" else "1.1", 100_000)} == told
+
+
+def test_events_arrive_while_the_response_goes_on(upstream: Upstream) -> None:
+    """Server-sent events: the client hears the first ones, although the server never ends."""
+    with here([upstream.url]) as proxy:
+        connection = http.client.HTTPConnection(proxy.removeprefix("http://"), timeout=30)
+        connection.request("GET", "/events")
+        response = connection.getresponse()
+        lines = [response.readline() for _ in range(3)]
+        connection.close()
+
+    assert "text/event-stream" == response.headers["content-type"]
+    assert [b"data: one\n", b"\n", b"data: two\n"] == lines
+
+
+def test_who_would_wait_too_long_is_denied(upstream: Upstream) -> None:
+    """A queue of half a minute, and the next one would wait a whole one: no server hears of it."""
+    with here([upstream.url], "version: 1\nrules: [{name: queue, per: global, quotas: 1/minute queue 30s}]\n") as proxy:
+        before = upstream.count
+        answers = [ask(proxy, "GET", "/") for _ in range(2)]
+        heard = upstream.count - before
+
+    assert ([200, 429], 1) == ([answer.status for answer in answers], heard)
+
+
 def test_servers_may_ask_for_a_certificate() -> None:
     """Who shows the one that its settings name is let in, who has none is not."""
     made = certificates()

@@ -4,24 +4,31 @@ Upstreams and routes that change while requests run, by a file, a signal or a na
 
 from __future__ import annotations
 
+import http.client
 import shutil
 import signal
+import ssl
 import subprocess
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+import websockets.exceptions
+import websockets.sync.client
 
 if TYPE_CHECKING:
     from tests.conftest import Eventually
     from tests.proxy.load import Load
     from tests.proxy.proxying import Running
     from tests.proxy.upstream import Upstream
+    from tests.servers import certificates
     from tests.servers.process import new_folder
+    from tests.servers.tls import Certificates
     from tests.servers.waiting import until
 else:
     from load import Load
     from proxying import Running
+    from servers import certificates
     from servers.process import new_folder
     from servers.waiting import until
     from upstream import Upstream
@@ -97,6 +104,27 @@ def test_what_runs_ends_and_what_is_known_stays(eventually: Eventually) -> None:
     assert 1 == still
 
 
+def test_a_web_socket_outlives_the_removal_of_its_server(eventually: Eventually) -> None:
+    """New requests go to the new server, and the old one is still there for who talks to it."""
+    with (
+        Upstream() as old,
+        Upstream() as new,
+        Running([], config=settings_for(old)) as proxy,
+        websockets.sync.client.connect(proxy.address.replace("http", "ws"), proxy=None) as client,
+    ):
+        client.send("before")
+        assert "before" == client.recv(timeout=20)
+        proxy.configure(settings_for(new))
+        eventually(lambda: proxy.metric(LOADED) == 1)
+        assert {new.process.pid} == {proxy.ask("GET", "/").json["process"] for _ in range(4)}
+        for message in ("after", "x" * 200_000):
+            client.send(message)
+            assert message == client.recv(timeout=20)
+        old.process.kill()
+        with pytest.raises(websockets.exceptions.ConnectionClosed):
+            client.recv(timeout=20)
+
+
 def test_routes_change_too(upstream: Upstream, eventually: Eventually) -> None:
     """A path that led nowhere leads somewhere after the file was saved."""
     with Running([], config=f"upstreams: {{app: {upstream.url}}}\nroutes: [{{path: /a, upstream: app}}]\n") as proxy:
@@ -104,6 +132,47 @@ def test_routes_change_too(upstream: Upstream, eventually: Eventually) -> None:
         proxy.configure(f"upstreams: {{app: {upstream.url}}}\nroutes: [{{path: /b, upstream: app}}]\n")
         eventually(lambda: proxy.metric(LOADED) == 1)
         assert [404, 200] == [proxy.ask("GET", path).status for path in ("/a", "/b")]
+
+
+def test_rules_change_under_load(upstream: Upstream) -> None:
+    """A saved file of rules is in force for the next requests, one with a mistake is not, and no request fails on the way."""
+    with Running([upstream.url]) as proxy, Load(proxy.address, 2) as load:
+        load.more(5)
+        proxy.rule("version: 1\nrules: [{name: few, per: global, quotas: 3/hour}]\n")
+        load.sees(429)
+        proxy.rule("version: 1\nrules: [{name: few, quotas: many}]\n")
+        until(lambda: proxy.metric('ratelimit_rule_reloads_total{result="failed"}') == 1, 20, "the mistake is noticed")
+        load.sees(429)
+        proxy.rule("version: 1\nrules: []\n")
+        load.sees(200)
+
+    assert {200, 429} == set(load.statuses)
+
+
+def test_certificates_change_without_a_restart(upstream: Upstream, tmp_path: Path, eventually: Eventually) -> None:
+    """New files of the same names are shown to the next client, and a connection from before goes on."""
+    cert, key, old, new = tmp_path / "cert", tmp_path / "key", certificates(), certificates(("new",))
+
+    def install(made: Certificates) -> None:
+        for source, target in ((made.server_key, key), (made.server_cert, cert)):
+            shutil.copy(source, target.with_suffix(".new"))
+            target.with_suffix(".new").replace(target)
+
+    install(old)
+    with Running([upstream.url], settings={"proxy.tls.cert": cert, "proxy.tls.key": key}) as proxy:
+        host, _, port = proxy.address.rpartition("/")[2].partition(":")
+        connection = http.client.HTTPSConnection(host, int(port), context=ssl.create_default_context(cafile=old.ca), timeout=30)
+        connection.request("GET", "/")
+        before = connection.getresponse().read()
+        install(new)
+        shown = ssl.PEM_cert_to_DER_cert(new.server_cert.read_text(encoding="ascii"))
+        eventually(lambda: ssl.PEM_cert_to_DER_cert(ssl.get_server_certificate((host, int(port)))) == shown)
+        connection.request("GET", "/")
+        after = connection.getresponse().read()
+        connection.close()
+
+    assert before
+    assert after, "the connection from before"
 
 
 def test_a_name_is_followed(eventually: Eventually) -> None:

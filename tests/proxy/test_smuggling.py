@@ -86,9 +86,9 @@ def _behind_chunks(rest: bytes) -> bytes:
 @pytest.mark.parametrize(
     ("rest", "statuses"),
     [
-        pytest.param(b"content-length: 4\r\ntransfer-encoding: chunked\r\n\r\n0\r\n\r\n" + HIDDEN, [200], id="cl-te"),
+        pytest.param(b"content-length: 4\r\ntransfer-encoding: chunked\r\n\r\n0\r\n\r\n" + HIDDEN, [400], id="cl-te"),
         pytest.param(
-            b"transfer-encoding: chunked\r\ncontent-length: 4\r\n\r\n%x\r\n%b\r\n0\r\n\r\n" % (len(HIDDEN), HIDDEN), [200], id="te-cl"
+            b"transfer-encoding: chunked\r\ncontent-length: 4\r\n\r\n%x\r\n%b\r\n0\r\n\r\n" % (len(HIDDEN), HIDDEN), [400], id="te-cl"
         ),
         pytest.param(b"transfer-encoding: chunked\r\ntransfer-encoding: cow\r\n\r\n0\r\n\r\n" + HIDDEN, [400], id="te-te-second"),
         pytest.param(b"transfer-encoding: cow\r\ntransfer-encoding: chunked\r\n\r\n0\r\n\r\n" + HIDDEN, [501], id="te-te-first"),

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import http.client
 import re
+import ssl
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
@@ -24,7 +25,7 @@ else:
     from servers.waiting import until
 
 _PROGRAM = Path(__file__).parent / "upstream_app.py"
-_PORT = re.compile(r"running on https?://127\.0\.0\.\d:(\d+)")
+_PORT = re.compile(r"[Rr]unning on https?://127\.0\.0\.\d:(\d+)")
 _START_S = 30.0
 
 
@@ -36,13 +37,15 @@ class Upstream:
         secured_by: A certificate and its key, for TLS; and who signs the certificates of clients, if they must have one.
         host: The address that it listens on.
         port: The port; 0 is a free one.
+        is_http2: Whether it also speaks HTTP/2, with TLS or without.
     """
 
-    def __init__(self, *secured_by: Path, host: str = "127.0.0.1", port: int = 0) -> None:
+    def __init__(self, *secured_by: Path, host: str = "127.0.0.1", port: int = 0, is_http2: bool = False) -> None:
         self.secured_by = [str(path) for path in secured_by]
         self.log_file: Path = new_folder("upstream") / "log"
         self.host = host
         self.port = port
+        self.options = ["--http2"] if is_http2 else []
         self._process: Process | None = None
 
     @property
@@ -57,12 +60,7 @@ class Upstream:
         """
         How many requests came.
         """
-        connection = http.client.HTTPConnection(self.host, self.port, timeout=10)
-        try:
-            connection.request("GET", "/count")
-            return int(connection.getresponse().read())
-        finally:
-            connection.close()
+        return int(self._ask("GET", "/count"))
 
     @property
     def process(self) -> Process:
@@ -76,10 +74,17 @@ class Upstream:
         """
         Lets it be `ill`, so that it answers 503, or `well` again.
         """
+        self._ask("POST", f"/{word}")
+
+    def _ask(self, method: str, path: str) -> bytes:
         connection = http.client.HTTPConnection(self.host, self.port, timeout=10)
+        if self.secured_by:
+            trusting = ssl.create_default_context()
+            trusting.check_hostname, trusting.verify_mode = False, ssl.CERT_NONE
+            connection = http.client.HTTPSConnection(self.host, self.port, timeout=10, context=trusting)
         try:
-            connection.request("POST", f"/{word}")
-            connection.getresponse().read()
+            connection.request(method, path)
+            return connection.getresponse().read()
         finally:
             connection.close()
 
@@ -88,7 +93,9 @@ class Upstream:
         Starts it; after an end, on the same port.
         """
         said = self.log_file.stat().st_size if self.log_file.exists() else 0
-        self._process = Process([sys.executable, str(_PROGRAM), self.host, str(self.port), *self.secured_by], log=self.log_file)
+        self._process = Process(
+            [sys.executable, str(_PROGRAM), *self.options, self.host, str(self.port), *self.secured_by], log=self.log_file
+        )
 
         def port() -> int:
             text = self.log_file.read_text(encoding="utf-8")[said:] if self.log_file.exists() else ""

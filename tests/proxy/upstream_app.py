@@ -1,7 +1,7 @@
 """
 The program of a server behind a proxy: it tells back what it was asked, streams, and speaks WebSocket.
 
-    python upstream_app.py HOST PORT [CERT KEY [CLIENT_CA]]
+    python upstream_app.py [--http2] HOST PORT [CERT KEY [CLIENT_CA]]
 
 It is well at first; `POST /ill` and `POST /well` change what `/healthz` and every other request are answered.
 """
@@ -14,7 +14,7 @@ import json
 import os
 import ssl
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import uvicorn
 
@@ -102,6 +102,7 @@ async def _tell_back(scope: dict[str, Any], receive: Receive, send: Send) -> Non
     told = {
         "method": scope["method"],
         "path": scope["path"],
+        "version": scope["http_version"],
         "headers": headers,
         "size": size,
         "digest": digest.hexdigest(),
@@ -138,16 +139,32 @@ async def _live(receive: Receive, send: Send) -> None:
             return
 
 
+def serve_http2(address: str, cert: str | None, key: str | None) -> None:
+    """
+    Serves both versions of HTTP.
+    """
+    from hypercorn import Config  # noqa: PLC0415  # most servers do without, and start sooner
+    from hypercorn.asyncio import serve  # noqa: PLC0415
+
+    config = Config()
+    config.bind, config.certfile, config.keyfile = [address], cert, key
+    asyncio.run(serve(cast("Any", application), config))
+
+
 def main() -> None:
     """
     Serves until it is killed.
     """
     # A certificate and its key may stand behind the port, and who signs those of clients, which must have one then.
-    cert, key, client_ca = (*sys.argv[3:6], None, None, None)[:3]
+    host, port, *files = [word for word in sys.argv[1:] if word != "--http2"]
+    cert, key, client_ca = (*files, None, None, None)[:3]
+    if "--http2" in sys.argv:
+        serve_http2(f"{host}:{port}", cert, key)
+        return
     config = uvicorn.Config(
         application,
-        host=sys.argv[1],
-        port=int(sys.argv[2]),
+        host=host,
+        port=int(port),
         access_log=False,
         ws="websockets-sansio",
         ssl_certfile=cert,

@@ -34,6 +34,7 @@
 //!
 //! Everything of a request happens on the worker that its client is connected to, and so do its connections to servers.
 
+mod alarm;
 mod balance;
 mod check;
 mod counts;
@@ -291,7 +292,7 @@ async fn answer(
     let is_trusted = table.is_trusted(peer);
     let origin = head::Origin { peer, is_trusted, host: host.as_ref(), scheme };
     let group = &table.groups[route.group];
-    let path = route.path(head.uri.path_and_query().map_or("/", http::uri::PathAndQuery::as_str)).into_owned();
+    let path = route.path(&head.uri);
     let asked = forward::Asked { head, body: RequestBody::new(body), path, wants, origin };
     let mut response = forward::forward(group, asked, slot, entry).await;
     let headers = response.headers_mut();

@@ -7,6 +7,7 @@
 //! | [`worker`] | a thread that serves its connections |
 //! | [`connection`] | one connection, from the first byte to the last |
 //! | [`proxied`] | what a load balancer says about a connection: the PROXY protocol |
+//! | [`framing`] | where requests of HTTP/1 begin and end, to see those whose length is ambiguous |
 //! | [`stream`] | its bytes: TCP or a unix socket, with TLS or without |
 //! | [`activity`] | what it is doing, so that who does nothing can be told to go |
 //! | [`answer`] | one request; what a handler that panics costs |
@@ -23,12 +24,14 @@ mod answer;
 mod connection;
 mod crowd;
 mod error;
+pub mod framing;
 mod listen;
 pub mod proxied;
 mod stream;
 mod tls;
 mod worker;
 
+pub(crate) use answer::Unclear;
 pub use answer::{Grpc, Handler, Http};
 pub use connection::Shortcut;
 pub use error::StartError;

@@ -13,6 +13,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from tidegate.rules import words
 from tidegate.rules.compose import compose
 from tidegate.rules.diff.secrets import shown_key, without_secrets
 from tidegate.rules.document import Document
@@ -23,7 +24,7 @@ from tidegate.rules.scalars import is_null
 
 if TYPE_CHECKING:
     from tidegate.rules import Problem, Rule
-    from tidegate.rules.model import Source
+    from tidegate.rules.model import Condition, Source
 
 DATABASE: Final = "database"
 """What stands where rules of files have their file."""
@@ -163,7 +164,7 @@ def of_file(rule: Rule, identity: tuple[Source, ...]) -> dict[str, Any] | None:
         identity: How clients are named.
 
     Returns:
-        The body, without plans and conditions that show the keys of customers; `None` if the file no longer has it.
+        The body, with hidden values of credentials and without plans that show the keys of customers; `None` if the file no longer has it.
     """
     try:
         document = Document(rule.file, Path(rule.file), Path(rule.file).read_text(encoding="utf-8-sig"), Report())
@@ -174,7 +175,10 @@ def of_file(rule: Rule, identity: tuple[Source, ...]) -> dict[str, Any] | None:
     listed = found.get("rules") if isinstance(found, dict) else None
     for body in listed if isinstance(listed, list) else ():
         if isinstance(body, dict) and body.get("name") == rule.name:
-            return {key: value for key, value in body.items() if key != "name" and key not in tells_keys(rule, identity)}
+            kept = {key: value for key, value in body.items() if key != "name" and (key != "overrides" or not _plans_tell(rule, identity))}
+            match = without_secrets(rule.match, identity)
+            # A file can spell a condition in many ways, of which a secret has to be kept out; so it is written anew.
+            return kept if match == rule.match else kept | {"match": {one.attribute: words.asked(one) for one in match}}
     return None
 
 
@@ -189,12 +193,22 @@ def tells_keys(rule: Rule, identity: tuple[Source, ...]) -> set[str]:
     Returns:
         `overrides`, `match`, both or none.
     """
-    in_plans = any(
-        shown_key(rule.per, one.key, identity) != ", ".join(map("=".join, zip(rule.per, one.key, strict=True))) for one in rule.overrides
-    )
-    told = tuple(one for one in rule.match if one.test in {"exact", "regex"} and one.attribute != "client")
+    told = tuple(one for one in rule.match if one.test in {"exact", "regex"} and (one.attribute != "client" or _names_keys(one, identity)))
     in_match = without_secrets(told, identity) != told
-    return {name for name, is_told in (("overrides", in_plans), ("match", in_match)) if is_told}
+    return {name for name, is_told in (("overrides", _plans_tell(rule, identity)), ("match", in_match)) if is_told}
+
+
+def _plans_tell(rule: Rule, identity: tuple[Source, ...]) -> bool:
+    return any(_tells(rule.per, one.key, identity) for one in rule.overrides)
+
+
+def _names_keys(condition: Condition, identity: tuple[Source, ...]) -> bool:
+    # Clients are known by their keys only if a header names them.
+    return any(source.kind == "header" for source in identity) and any(_tells(("client",), (one,), identity) for one in condition.texts)
+
+
+def _tells(per: tuple[str, ...], key: tuple[str, ...], identity: tuple[Source, ...]) -> bool:
+    return shown_key(per, key, identity) != ", ".join(map("=".join, zip(per, key, strict=True)))
 
 
 def _name(document: Document, node: Mapping, rule_id: str) -> None:

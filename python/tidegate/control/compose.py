@@ -187,10 +187,9 @@ def _refuse_keys(reading: Reading, rule: Rule, identity: tuple[Source, ...]) -> 
     for part in sorted(tells_keys(rule, identity)):
         node = reading.node.get(part) if isinstance(reading.node, Mapping) else None
         if node is not None:
-            message = "the keys of customers are not stored with rules"
-            reading.document.add(
-                codes[part], node, message, "give a key its plan with PUT /admin/v1/quotas/{api_key}: of it only a digest is kept"
-            )
+            message = "the keys of customers, and other credentials, are not stored with rules"
+            hint = "give a key its plan with PUT /admin/v1/quotas/{api_key}: of it only a digest is kept; other secrets belong into a file"
+            reading.document.add(codes[part], node, message, hint)
 
 
 def _try(reading: Reading, composed: RuleSet, rule: Rule) -> None:

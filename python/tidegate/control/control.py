@@ -10,7 +10,7 @@ from __future__ import annotations
 import threading
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Protocol, Self
+from typing import TYPE_CHECKING, Final, Protocol
 
 from tidegate import rules
 from tidegate.control import members, tokens
@@ -24,11 +24,11 @@ from tidegate.control.roles import Role
 from tidegate.control.signin import SignIn
 from tidegate.errors import RuleError
 from tidegate.rule_limiter import RuleLimiter
+from tidegate.service.block import Block
 from tidegate.service.log import LOG
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from types import TracebackType
 
     from tidegate.control.web import Web
     from tidegate.rules import RuleSet
@@ -60,7 +60,7 @@ class Part(Protocol):
         """
 
 
-class Control:
+class Control(Block):
     """
     The control plane: `with Control(settings) as control:`.
 
@@ -226,17 +226,6 @@ class Control:
             self.collector.stop()
             self.collector = None
         self.database.close()
-
-    def __enter__(self) -> Self:
-        try:
-            self.start()
-        except BaseException:
-            self.stop()
-            raise
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> None:
-        self.stop()
 
     def _following(self) -> Following:
         kept = self.settings["admin.cache"]

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Final
 
 from starlette.responses import HTMLResponse, Response
 
-from tidegate.control import changes, rules
-from tidegate.control.models import ChangeRequest, RuleRevision
+from tidegate.control import changes, edits
+from tidegate.control.models import RuleRevision
 from tidegate.control.refused import Refused
 from tidegate.control.roles import Role
 from tidegate.dashboard import saving, shown, traffic, words
@@ -19,7 +19,7 @@ from tidegate.dashboard.page import Editor, Fields, Viewer, Visit, go, router
 from tidegate.dashboard.traffic import Count
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from tidegate.control.models import ChangeRequest
 
 routes = router()
 
@@ -36,13 +36,8 @@ class Action:
     is_danger: bool = False
 
 
-_DECIDE: Final[dict[str, tuple[Role, Callable[..., ChangeRequest], str]]] = {
-    "approve": (Role.APPROVER, changes.approve, "approved"),
-    "reject": (Role.EDITOR, changes.reject, "rejected"),
-    "advance": (Role.EDITOR, changes.advance, "advanced"),
-    "finish": (Role.EDITOR, changes.finish, "finished"),
-    "stop": (Role.EDITOR, changes.stop, "stopped"),
-}
+_DONE: Final = {"approve": "approved", "reject": "rejected", "advance": "advanced", "finish": "finished", "stop": "stopped"}
+"""What is told afterwards."""
 
 
 @routes.get("/changes")
@@ -85,14 +80,10 @@ def decide(visit: Editor, fields: Fields) -> Response:
     Approves, rejects, advances, finishes or stops a change.
     """
     number, word = saving.number(fields, "id"), fields.get("action", "")
-    if word not in _DECIDE:
+    if word not in edits.DECISIONS:
         raise Refused("wrong", "there is no such action")
-    role, act, done = _DECIDE[word]
-    if not visit.may(role):
-        raise Refused("own", f"this needs the role {role}")
-    with rules.changing(visit.control.database) as session:
-        act(session, visit.caller, number, reason=fields.get("reason", ""))
-    return go("/change", id=number, done=done)
+    edits.decide(visit.control, visit.caller, word, number, fields.get("reason", ""))
+    return go("/change", id=number, done=_DONE[word])
 
 
 def _actions(visit: Visit, change: ChangeRequest) -> list[Action]:
@@ -107,10 +98,14 @@ def _actions(visit: Visit, change: ChangeRequest) -> list[Action]:
         is_last = change.step + 1 >= len(change.steps)
         return [
             *([] if is_last else [Action("advance", f"Go on to {change.steps[change.step + 1]} %", is_main=True)]),
-            Action("finish", "Finish for everybody", is_main=is_last),
+            *([Action("finish", "Finish for everybody", is_main=is_last)] if _may_finish(visit) else []),
             Action("stop", "Stop", is_danger=True),
         ]
     return []
+
+
+def _may_finish(visit: Visit) -> bool:
+    return not visit.control.needs_approval or visit.may(Role.APPROVER)
 
 
 def _why_not(visit: Visit, change: ChangeRequest) -> str:

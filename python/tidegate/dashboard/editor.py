@@ -180,7 +180,7 @@ def _page(
         "start": start,
         "found": reading.problems,
         "said": _said(reading.rule),
-        "needs_approval": in_force.needs_approval(visit.control),
+        "needs_approval": visit.control.needs_approval,
         "request_method": fields.get("method", ""),
         "request_path": fields.get("path", ""),
         "request_attributes": fields.get("attributes", ""),

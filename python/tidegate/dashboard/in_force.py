@@ -30,10 +30,3 @@ def composed(control: Control, session: Session) -> Composition:
     if control.follower.number == session.scalar(select(Version.number)):
         return control.follower.composition
     return compose(control.follower.files, rules.listed(session), changes.listed(session, states=ROLLING, limit=CHANGES_MAX))
-
-
-def needs_approval(control: Control) -> bool:
-    """
-    Whether a second person has to agree to a change of rules.
-    """
-    return bool(control.settings["admin.approval"])

@@ -107,14 +107,16 @@ def reset(visit: Editor, fields: Fields) -> Response:
     """
     Forgets what a key has used, under every rule that counts it apart from others.
     """
-    reason, service = _reason(fields), visit.control.service
+    reason, limiter = _reason(fields), visit.control.limiter
     with visit.control.database.session() as session:
         key = _key(visit, session, fields)
-        if key.value is None or service is None:
-            raise Refused("wrong", "counters are found by the key itself, beside a service: search for the key under Keys, then reset it")
+        if key.value is None or limiter is None:
+            raise Refused(
+                "wrong", "counters are found by the key itself, where they are in reach: search for the key under Keys, then reset it"
+            )
         # First: what is not written down does not happen.
         audit.record(session, visit.caller, "key.reset", key.subject, reason=reason)
-    service.limiter.forget(usage.facts(service.limiter.rule_set, key.value))
+    limiter.forget(usage.facts(limiter.rule_set, key.value))
     return go("/key", digest=key.digest, done="reset")
 
 

@@ -1,5 +1,5 @@
 """
-What a key has left now, by the engine of this process.
+What a key has left now, by the counters that this process sees.
 
 The engine counts by the key itself, and a page is known by its digest only. So a key that somebody typed is remembered for a while, in
 memory and nowhere else.
@@ -11,8 +11,9 @@ import threading
 from collections import OrderedDict
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
+from tidegate.control import usage
 from tidegate.control.keys import BadKey, Keys
 from tidegate.control.refused import Refused
 
@@ -20,13 +21,13 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from datetime import datetime
 
+    from tidegate.control.usage import Used
     from tidegate.dashboard.page import Visit
-    from tidegate.rule_limiter import RuleLimiter
 
 KEPT: Final = timedelta(minutes=15)
 KEPT_MAX: Final = 1_000
 _UNKNOWN: Final = "Search for the key under Keys to see what is left of its quotas: only its digest is kept, and counters go by the key."
-_ALONE: Final = "This control plane runs without a data plane beside it, so it has no counters. Open the dashboard of an instance."
+_ALONE: Final = "The counters are out of reach here: open the dashboard of an instance, or set `store` to the one that instances share."
 
 
 class Typed:
@@ -55,25 +56,6 @@ class Typed:
         with self._lock:
             until, key = self._keys.get(digest, (now, None))
         return key if until > now else None
-
-
-@dataclass(frozen=True, slots=True)
-class Used:
-    """
-    What a key has used of one quota.
-    """
-
-    rule: str
-    quota: str
-    mode: str
-    limit: int | None
-    remaining: int | None
-    reset_after: float
-
-    @property
-    def used(self) -> int | None:
-        """How much of the limit is taken; `None` if there is none."""
-        return None if self.limit is None or self.remaining is None else max(0, self.limit - self.remaining)
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,23 +104,12 @@ def read(visit: Visit, digest: str) -> KeyUsage:
     key = remembered(visit, digest)
     if key is None:
         return KeyUsage(missing=_UNKNOWN)
-    if visit.control.service is None:
+    if visit.control.limiter is None:
         return KeyUsage(missing=_ALONE)
-    decision = visit.control.service.limiter.usage(facts(visit.control.service.limiter, key))
-    if decision.degraded:
-        return KeyUsage(missing=f"The store cannot be asked now ({decision.reason}), so nobody knows.")
-    used = [Used(one.rule or "", one.quota, one.mode, one.limit, one.remaining, one.reset_after) for one in decision.quotas]
+    used, why = usage.now(visit.control.limiter, key)
+    if why is not None:
+        return KeyUsage(missing=f"The store cannot be asked now ({why}), so nobody knows.")
     return KeyUsage(used, "No rule counts this key.", binding(used))
-
-
-def facts(limiter: RuleLimiter, key: str) -> dict[str, Any]:
-    """
-    A request of which nothing is known but its key, as the rules expect keys to come.
-    """
-    identity = limiter.rule_set.identity
-    headers = {source.name: key for source in identity if source.kind == "header" and source.attribute == "api_key"}
-    named = {"api_key": key} if identity else {"api_key": key, "client": key}
-    return named | ({"headers": headers} if headers else {})
 
 
 def binding(used: Sequence[Used]) -> Used | None:

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from starlette.responses import HTMLResponse, Response
 
-from tidegate.control import rules
+from tidegate.control import edits, rules
 from tidegate.control.models import StoredRule
 from tidegate.control.refused import Refused
 from tidegate.control.rules import Edit
@@ -51,5 +51,6 @@ def rollback(visit: Editor, fields: Fields) -> Response:
     rule_id, to = fields.get("id", ""), saving.number(fields, "to")
     with visit.control.database.reading() as session:
         body = rules.revision(session, rule_id, to).body
+    edits.check_again(visit.control, rule_id, body)
     reason = fields.get("reason", "").strip() or f"back to revision {to}"
     return saving.save(visit, Edit(rule_id, body, saving.number(fields, "revision"), reason), ())

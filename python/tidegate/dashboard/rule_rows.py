@@ -4,13 +4,14 @@ Rules as pages list them: what is in force, with what each decided in the last h
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from tidegate.control.bodies import DATABASE
 from tidegate.dashboard import charts, shown, traffic, words
 from tidegate.dashboard.traffic import Count
 from tidegate.rules import words as rule_words
+from tidegate.rules.diff.secrets import without_secrets
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from markupsafe import Markup
 
     from tidegate.control.models import ChangeRequest, StoredRule
+    from tidegate.rules import RuleSet
     from tidegate.rules.model import Rule
 
 
@@ -156,13 +158,13 @@ class Row:
 
 
 def rows(
-    rules: Sequence[Rule], stored: Sequence[StoredRule], changes: Sequence[ChangeRequest], minutes: Mapping[str, Sequence[Count]]
+    rule_set: RuleSet, stored: Sequence[StoredRule], changes: Sequence[ChangeRequest], minutes: Mapping[str, Sequence[Count]]
 ) -> list[Row]:
     """
     All rules in force, in the order in which they are looked at.
 
     Args:
-        rules: The set in force.
+        rule_set: The set in force.
         stored: The rules of the database.
         changes: Changes that are under way.
         minutes: The last hour of each rule.
@@ -173,9 +175,11 @@ def rows(
     by_id = {row.rule_id: row for row in stored}
     by_rule = {change.rule_id: change for change in reversed(changes)}
     nothing = [Count()] * traffic.MINUTES
+    # What a file asks of headers may be a secret of those who wrote it; everybody with a token sees these rows.
+    shown_rules = [replace(rule, match=without_secrets(rule.match, rule_set.identity)) for rule in rule_set.rules]
     # The second version of a rule that is being changed, `orders~12`, belongs to the rule.
     return [
         Row(rule, by_id.get(origin) if rule.file == DATABASE else None, by_rule.get(origin), minutes.get(rule.name, nothing))
-        for rule in rules
+        for rule in shown_rules
         for origin in [rule.name.partition("~")[0]]
     ]

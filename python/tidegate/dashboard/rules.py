@@ -57,4 +57,4 @@ def _rows(visit: Visit) -> tuple[list[Row], str | None]:
         stored = stored_rules.listed(session)
         changes = change_requests.listed(session, states=change_requests.OPEN)
         minutes = visit.recently("minutes", lambda: traffic.minutes_by_rule(session, visit.now))
-    return rule_rows.rows(composition.rule_set.rules, stored, changes, minutes), composition.problem
+    return rule_rows.rows(composition.rule_set, stored, changes, minutes), composition.problem

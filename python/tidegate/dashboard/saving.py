@@ -6,10 +6,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from tidegate.control import changes, rules
+from tidegate.control import edits, rules
 from tidegate.control.changes import Rollout
 from tidegate.control.refused import Refused
-from tidegate.dashboard import in_force
 from tidegate.dashboard.page import go
 
 if TYPE_CHECKING:
@@ -56,10 +55,9 @@ def save(visit: Visit, edit: Edit, steps: tuple[int, ...]) -> RedirectResponse:
     Raises:
         Refused: Somebody else was faster, or something else is under way.
     """
-    needs_approval = in_force.needs_approval(visit.control)
     with rules.changing(visit.control.database) as session:
-        if not needs_approval and not steps:
-            rules.put(session, visit.caller, edit)
-            return go("/rules", done="deleted") if edit.body is None else go("/rule", id=edit.rule_id, done="saved")
-        change = changes.propose(session, visit.caller, edit, Rollout(steps), needs_approval=needs_approval)
-        return go("/change", id=change.id, done="proposed" if needs_approval else "started")
+        change = edits.propose(visit.control, session, visit.caller, edit, Rollout(steps))
+        if change is not None:
+            return go("/change", id=change.id, done="proposed" if visit.control.needs_approval else "started")
+        rules.put(session, visit.caller, edit)
+    return go("/rules", done="deleted") if edit.body is None else go("/rule", id=edit.rule_id, done="saved")

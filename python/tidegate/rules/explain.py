@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from tidegate.rule_limiter import RuleLimiter
 from tidegate.rules import words
+from tidegate.rules.diff.secrets import without_secrets
 from tidegate.rules.model import ROLLOUT_ALL
 
 if TYPE_CHECKING:
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from tidegate import Decision
     from tidegate.rule_limiter import Attributes
     from tidegate.rules import RuleSet
-    from tidegate.rules.model import Rule
+    from tidegate.rules.model import Rule, Source
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,7 +132,7 @@ def explain(rule_set: RuleSet, attributes: Attributes, cost: int | None = None) 
     # Not a peek: while nothing is used, all quotas are equally far from their end.
     decision = limiter.check(attributes, cost)
     by_name = {rule.name: rule for rule in rule_set.rules}
-    verdicts = tuple(_verdict(entry, by_name[entry["rule"]], cost) for entry in told["rules"])
+    verdicts = tuple(_verdict(entry, by_name[entry["rule"]], cost, rule_set.identity) for entry in told["rules"])
     return Explanation(told["attributes"], verdicts, _binding(decision), decision.shadowed)
 
 
@@ -142,13 +143,13 @@ def _binding(decision: Decision) -> Binding | None:
     return Binding(decision.allowed, quota.rule, quota.quota, decision.limit, decision.remaining)
 
 
-def _verdict(entry: Mapping[str, Any], rule: Rule, cost: int | None) -> Verdict:
+def _verdict(entry: Mapping[str, Any], rule: Rule, cost: int | None, identity: tuple[Source, ...]) -> Verdict:
     applies = entry["outcome"] == "applies"
     stated = entry.get("cost") if cost is None or not applies else cost
     return Verdict(
         rule=rule.name,
         outcome=entry["outcome"],
-        why=_why(entry, rule),
+        why=_why(entry, rule, identity),
         mode="off" if rule.mode == "off" else entry["mode"],
         key=tuple(entry.get("key", ())),
         plan=entry["plan"],
@@ -158,12 +159,17 @@ def _verdict(entry: Mapping[str, Any], rule: Rule, cost: int | None) -> Verdict:
     )
 
 
-def _why(entry: Mapping[str, Any], rule: Rule) -> str:
+def _why(entry: Mapping[str, Any], rule: Rule, identity: tuple[Source, ...]) -> str:
     outcome, why = entry["outcome"], str(entry["why"])
     if outcome == "no_match":
-        # The engine names the attribute; what was asked of it stands in the rule.
+        # The engine names the attribute; what was asked of it stands in the rule, and who asks need not know the value of a credential.
         failed = next(
-            (one for one in rule.match if why.startswith(f"{one.attribute} is ") or why == f"the request has no {one.attribute}"), None
+            (
+                one
+                for one in without_secrets(rule.match, identity)
+                if why.startswith(f"{one.attribute} is ") or why == f"the request has no {one.attribute}"
+            ),
+            None,
         )
         return why if failed is None else f"{why}, and the rule asks for: {words.asked(failed)}"
     if outcome == "applies" and rule.mode == "enforce" and rule.rollout < ROLLOUT_ALL:

@@ -12,6 +12,7 @@ Requests are answered in Rust; Python sets up and supervises.
 | `native` | the same as Rust takes them |
 | `describe` | the same as people and editors read them |
 | `service` | `Service`: starts, reloads, drains, stops |
+| `block` | what begins and ends with a block |
 | `run` | a service in the foreground, led by signals |
 | `log`, `notify`, `open_files` | what it logs, what it tells a supervisor, how many files it may open |
 """

@@ -4,23 +4,22 @@ The service: rules, an engine, and ports that answer by them. Python starts and 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING
 
 from tidegate import rules
 from tidegate._native import Server
 from tidegate.errors import RuleError, TidegateError
 from tidegate.rule_limiter import RuleLimiter
 from tidegate.service import native
+from tidegate.service.block import Block
 from tidegate.service.log import LOG
 
 if TYPE_CHECKING:
-    from types import TracebackType
-
     from tidegate.control.control import Control
     from tidegate.service.settings import Settings
 
 
-class Service:
+class Service(Block):
     """
     A service that runs in this process, on threads of its own: `with Service(load(...)) as service:`.
 
@@ -134,17 +133,6 @@ class Service:
         if self.control is not None:
             self.control.stop()
         self.limiter.close()
-
-    def __enter__(self) -> Self:
-        try:
-            self.start()
-        except BaseException:
-            self.stop()
-            raise
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> None:
-        self.stop()
 
     def _beside(self) -> Control | None:
         # With a database and no port it follows what is changed elsewhere.

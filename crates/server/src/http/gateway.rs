@@ -13,6 +13,7 @@
 use std::borrow::Cow;
 use std::net::IpAddr;
 
+use http::header::AsHeaderName;
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue};
 use tidegate_core::rules::{Request, address};
@@ -115,7 +116,7 @@ fn behind_prefix(head: &Parts) -> Cow<'_, str> {
 }
 
 /// All values of a header, as if they had come in one.
-pub(crate) fn all<'a>(headers: &'a HeaderMap, name: &str) -> Option<Cow<'a, str>> {
+pub(crate) fn all(headers: &HeaderMap, name: impl AsHeaderName) -> Option<Cow<'_, str>> {
     let mut values = headers.get_all(name).iter().map(text);
     let first = values.next()?;
     Some(values.fold(first, |joined, value| Cow::Owned([&*joined, ", ", &*value].concat())))

@@ -1,14 +1,15 @@
 //! One request to one server, up to the head of its response.
 
-use std::pin::{Pin, pin};
+use std::pin::pin;
 use std::sync::Arc;
-use std::task::Poll;
+use std::task::{Poll, ready};
 
 use http::{Request, Response};
 use hyper::body::Incoming;
 use hyper::client::conn::TrySendError;
-use tokio::time::{Instant, sleep_until};
+use tokio::time::Instant;
 
+use super::alarm::Alarm;
 use super::or_never;
 use super::pool::{Lent, Sender};
 use super::request_body::{Progress, RequestBody};
@@ -42,8 +43,8 @@ pub(super) async fn exchange(
 ) -> Result<Response<Incoming>, Failure> {
     let progress = Arc::clone(request.body().progress());
     let sent = match &mut lent.sender {
-        Sender::Http1(sender) => watched(sender.try_send_request(request), &progress, group, deadline).await,
-        Sender::Http2(sender) => watched(sender.try_send_request(request), &progress, group, deadline).await,
+        Sender::Http1(sender) => watched(sender.try_send_request(request), &mut lent.alarm, &progress, group, deadline).await,
+        Sender::Http2(sender) => watched(sender.try_send_request(request), &mut lent.alarm, &progress, group, deadline).await,
     };
     match sent? {
         Ok(response) => Ok(response),
@@ -57,6 +58,7 @@ type Sent = Result<Response<Incoming>, TrySendError<Request<RequestBody>>>;
 /// Waits, and gives up when nothing has moved for too long.
 async fn watched(
     sending: impl Future<Output = Sent>,
+    alarm: &mut Alarm,
     progress: &Progress,
     group: &GroupSettings,
     deadline: Instant,
@@ -64,20 +66,20 @@ async fn watched(
     let mut sending = pin!(sending);
     let patience = || if progress.is_sent() { group.first_byte_timeout } else { group.idle_timeout };
     let next = || (Instant::now() + or_never(patience())).min(deadline);
-    let mut timer = pin!(sleep_until(next()));
+    let mut at = next();
     let mut steps = progress.steps();
     std::future::poll_fn(|context| {
         loop {
             if let Poll::Ready(sent) = sending.as_mut().poll(context) {
                 return Poll::Ready(Ok(sent));
             }
-            std::task::ready!(timer.as_mut().poll(context));
+            ready!(alarm.poll_at(at, context));
             let is_over = Instant::now() >= deadline;
             if is_over || std::mem::replace(&mut steps, progress.steps()) == progress.steps() {
                 let is_ours = is_over || progress.is_sent();
                 return Poll::Ready(Err(if is_ours { Failure::Late } else { Failure::ClientLate }));
             }
-            Pin::as_mut(&mut timer).reset(next());
+            at = next();
         }
     })
     .await

@@ -22,8 +22,8 @@ pub(super) struct Forwardable<'a> {
 
 impl Facts for Forwardable<'_> {
     fn state<'a>(&'a self, request: &mut Request<'a>) {
-        for name in self.head.headers.keys().map(http::HeaderName::as_str) {
-            request.set_header(name, all(&self.head.headers, name).unwrap_or_default());
+        for name in self.head.headers.keys() {
+            request.set_header(name.as_str(), all(&self.head.headers, name).unwrap_or_default());
         }
         request.set("method", self.head.method.as_str());
         request.set("path", self.head.uri.path());

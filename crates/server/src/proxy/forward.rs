@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use http::header::{CONNECTION, CONTENT_LENGTH, EXPECT, HOST, TE, TRANSFER_ENCODING, UPGRADE};
 use http::request::Parts;
+use http::uri::PathAndQuery;
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Uri, Version};
 use hyper::body::Incoming;
 use smallvec::SmallVec;
@@ -33,7 +34,7 @@ pub(super) struct Asked<'a> {
     pub(super) head: Parts,
     pub(super) body: RequestBody,
     /// Path and query as the server is asked for them.
-    pub(super) path: String,
+    pub(super) path: PathAndQuery,
     pub(super) wants: Wants,
     pub(super) origin: Origin<'a>,
 }
@@ -92,7 +93,7 @@ async fn sent(
             entry.asks(&server.name);
         }
         let id = server.id;
-        let mut lent = match pool::lend(group, server, must_be_new, deadline).await {
+        let mut lent = match pool::lend(group, server, must_be_new, asked_at, deadline).await {
             Ok(lent) => lent,
             Err(error) => {
                 why = if error == DialError::Late { Failure::ConnectLate } else { Failure::Unreachable };
@@ -211,7 +212,7 @@ fn switch(mut response: Response<Incoming>, mut held: Held, wants: Wants) -> Res
 #[derive(Debug)]
 struct Outgoing {
     method: Method,
-    path: String,
+    path: PathAndQuery,
     /// Without `Host`.
     headers: HeaderMap,
     /// The one that the client said, if it did.
@@ -223,9 +224,15 @@ struct Outgoing {
 impl Outgoing {
     fn new(asked: Asked<'_>, group: &Group) -> Self {
         let Asked { head, body, path, wants, origin } = asked;
-        let Parts { method, mut headers, version, .. } = head;
+        let Parts { method, uri, mut headers, version, .. } = head;
+        let said = headers.remove(HOST).filter(|host| !host.is_empty());
+        let host = match uri.authority() {
+            // The target of the request says more than its fields.
+            Some(authority) => HeaderValue::try_from(authority.as_str()).ok(),
+            None => said,
+        };
         head::strip(&mut headers);
-        head::tell_origin(&mut headers, origin);
+        head::tell_origin(&mut headers, origin, host.as_ref());
         head::add_via(&mut headers, version);
         if group.settings.protocol == UpstreamProtocol::Http1 {
             head::join_cookies(&mut headers);
@@ -246,8 +253,6 @@ impl Outgoing {
         if wants.trailers {
             headers.insert(TE, HeaderValue::from_static("trailers"));
         }
-        headers.remove(HOST);
-        let host = origin.host.and_then(|host| HeaderValue::try_from(host.as_str()).ok());
         Self { method, path, headers, host, body: Some(body), wants }
     }
 
@@ -282,12 +287,12 @@ impl Outgoing {
         *request.uri_mut() = match group.settings.protocol {
             UpstreamProtocol::Http1 => {
                 headers.extend(host.map(|host| (HOST, host)));
-                self.path.parse().unwrap_or_default()
+                Uri::from(self.path.clone())
             }
             UpstreamProtocol::Http2 => {
                 let scheme = if server.url.is_tls { "https" } else { "http" };
                 let host = host.as_ref().map_or(authority.as_str().as_bytes(), HeaderValue::as_bytes);
-                let uri = Uri::builder().scheme(scheme).authority(host).path_and_query(self.path.as_str());
+                let uri = Uri::builder().scheme(scheme).authority(host).path_and_query(self.path.clone());
                 uri.build().unwrap_or_default()
             }
         };

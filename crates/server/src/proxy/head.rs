@@ -1,6 +1,7 @@
 //! The heads of requests and responses: what is refused, what is meant for one connection only, and what is added on the way.
 
 use std::borrow::Cow;
+use std::fmt::Write as _;
 use std::net::IpAddr;
 
 use http::header::{
@@ -10,12 +11,17 @@ use http::header::{
 use http::request::Parts;
 use http::uri::Authority;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Version};
+use smallvec::SmallVec;
 
 use crate::app::Peer;
 use crate::http::{Problem, all};
+use crate::server::Unclear;
 
 /// Who this proxy is to those who ask which way a message went.
 const PSEUDONYM: &str = "tidegate";
+const VIA_1_0: &str = "1.0 tidegate";
+const VIA_1_1: &str = "1.1 tidegate";
+const VIA_2: &str = "2 tidegate";
 
 /// How often a request may pass proxies of this kind. More often it goes in circles.
 const HOPS_MAX: usize = 8;
@@ -25,7 +31,7 @@ const FORWARDED_HOST: HeaderName = HeaderName::from_static("x-forwarded-host");
 const FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
 
 /// Fields for one connection only (RFC 9110, 7.6.1), and those for proxies, which this one is the last of.
-const OF_ONE_HOP: [HeaderName; 9] = [
+static OF_ONE_HOP: [HeaderName; 9] = [
     CONNECTION,
     HeaderName::from_static("keep-alive"),
     HeaderName::from_static("proxy-connection"),
@@ -38,7 +44,10 @@ const OF_ONE_HOP: [HeaderName; 9] = [
 ];
 
 /// Fields that a message cannot do without, whatever `Connection` says about them.
-const OF_THE_MESSAGE: [HeaderName; 3] = [CONTENT_LENGTH, HOST, EXPECT];
+static OF_THE_MESSAGE: [HeaderName; 3] = [CONTENT_LENGTH, HOST, EXPECT];
+
+/// Fields that say where a request came from.
+static OF_THE_ORIGIN: [HeaderName; 4] = [FORWARDED, FORWARDED_FOR, FORWARDED_HOST, FORWARDED_PROTO];
 
 /// What a request asks of the connection that it came on.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -89,6 +98,10 @@ pub(super) fn checked(head: &Parts) -> Result<Option<Authority>, Problem> {
     {
         return Err(Problem::new(StatusCode::NOT_IMPLEMENTED, "the only transfer coding that is understood is `chunked`"));
     }
+    // hyper has dropped the length, but somebody on the way may have gone by it.
+    if head.extensions.get::<Unclear>().is_some() && head.headers.contains_key(TRANSFER_ENCODING) {
+        return Err(Problem::bad_request("a request has a `Content-Length` or a `Transfer-Encoding`, not both"));
+    }
     if head.headers.get(VIA).is_some() && hops(&head.headers) >= HOPS_MAX {
         return Err(Problem::new(StatusCode::LOOP_DETECTED, "the request goes in circles: an upstream leads back to this proxy"));
     }
@@ -123,8 +136,15 @@ fn is_of_dots(segment: &str) -> bool {
 
 /// Removes what was meant for one connection only.
 pub(super) fn strip(headers: &mut HeaderMap) {
-    let named: Vec<HeaderName> = tokens(headers, &CONNECTION).filter_map(|token| HeaderName::try_from(&*token).ok()).collect();
-    for name in named.iter().filter(|name| !OF_THE_MESSAGE.contains(name)).chain(&OF_ONE_HOP) {
+    let named = tokens(headers, &CONNECTION).filter_map(|token| HeaderName::try_from(&*token).ok());
+    let named: SmallVec<[HeaderName; 4]> = named.filter(|name| !OF_THE_MESSAGE.contains(name)).collect();
+    remove(headers, |name| OF_ONE_HOP.contains(name) || named.contains(name));
+}
+
+/// Removes some fields. Most messages have none of them: looking at those that are there costs less than looking for those that are not.
+fn remove(headers: &mut HeaderMap, is_gone: impl Fn(&HeaderName) -> bool) {
+    let gone: SmallVec<[HeaderName; 4]> = headers.keys().filter(|name| is_gone(name)).cloned().collect();
+    for name in &gone {
         headers.remove(name);
     }
 }
@@ -139,40 +159,34 @@ pub(super) struct Origin<'a> {
     pub(super) scheme: &'static str,
 }
 
-/// Tells a server where a request came from. What somebody says who is not believed is replaced.
-pub(super) fn tell_origin(headers: &mut HeaderMap, origin: Origin<'_>) {
-    let look_alikes: Vec<HeaderName> = headers.keys().filter(|name| is_look_alike(name)).cloned().collect();
-    for name in &look_alikes {
-        headers.remove(name);
-    }
-    if !origin.is_trusted {
-        for name in [FORWARDED, FORWARDED_FOR, FORWARDED_HOST, FORWARDED_PROTO] {
-            headers.remove(name);
-        }
-    }
+/// Tells a server where a request came from, and which `host` it asked for. What somebody says who is not believed is replaced.
+pub(super) fn tell_origin(headers: &mut HeaderMap, origin: Origin<'_>, host: Option<&HeaderValue>) {
+    remove(headers, |name| is_look_alike(name) || (!origin.is_trusted && OF_THE_ORIGIN.contains(name)));
     // A socket in the file system has no address: who is behind it has said where the request came from, or nobody knows.
     if let Some(address) = origin.peer.address {
-        append(headers, &FORWARDED_FOR, &address.to_string());
+        append(headers, &FORWARDED_FOR, address.to_string());
     }
-    append(headers, &FORWARDED, &forwarded(origin));
+    append(headers, &FORWARDED, forwarded(origin));
     if !headers.contains_key(FORWARDED_PROTO) {
         headers.insert(FORWARDED_PROTO, HeaderValue::from_static(origin.scheme));
     }
-    if let (false, Some(Ok(host))) =
-        (headers.contains_key(FORWARDED_HOST), origin.host.map(|host| HeaderValue::try_from(host.as_str())))
-    {
-        headers.insert(FORWARDED_HOST, host);
+    if let (false, Some(host)) = (headers.contains_key(FORWARDED_HOST), host) {
+        headers.insert(FORWARDED_HOST, host.clone());
     }
 }
 
 /// Adds this proxy to the way that a message went.
 pub(super) fn add_via(headers: &mut HeaderMap, version: Version) {
-    let version = match version {
-        Version::HTTP_10 => "1.0",
-        Version::HTTP_2 => "2",
-        _ => "1.1",
+    let hop = match version {
+        Version::HTTP_10 => VIA_1_0,
+        Version::HTTP_2 => VIA_2,
+        _ => VIA_1_1,
     };
-    append(headers, &VIA, &[version, " ", PSEUDONYM].concat());
+    if headers.contains_key(VIA) {
+        append(headers, &VIA, hop.to_owned());
+    } else {
+        headers.insert(VIA, HeaderValue::from_static(hop));
+    }
 }
 
 /// HTTP/2 may divide cookies over several fields, HTTP/1 may not.
@@ -187,14 +201,20 @@ pub(super) fn join_cookies(headers: &mut HeaderMap) {
 
 /// The element of `Forwarded` (RFC 7239) for a request.
 fn forwarded(origin: Origin<'_>) -> String {
-    let from = match origin.peer.address {
-        Some(IpAddr::V4(address)) => address.to_string(),
-        Some(IpAddr::V6(address)) => format!("\"[{address}]\""),
-        None => "unknown".to_owned(),
+    let mut element = String::with_capacity(96);
+    // Writing to a text does not fail.
+    let _ = match origin.peer.address {
+        Some(IpAddr::V4(address)) => write!(element, "for={address}"),
+        Some(IpAddr::V6(address)) => write!(element, "for=\"[{address}]\""),
+        None => write!(element, "for=unknown"),
     };
     // Authorities have neither quotes nor backslashes.
-    let host = origin.host.map(|host| format!(";host=\"{host}\"")).unwrap_or_default();
-    format!("for={from}{host};proto={}", origin.scheme)
+    for part in origin.host.map(|host| [";host=\"", host.as_str(), "\""]).iter().flatten() {
+        element.push_str(part);
+    }
+    element.push_str(";proto=");
+    element.push_str(origin.scheme);
+    element
 }
 
 /// Whether a name is one of ours to servers that read `_` and `-` as the same.
@@ -204,13 +224,13 @@ fn is_look_alike(name: &HeaderName) -> bool {
 }
 
 /// Adds an element to a list.
-fn append(headers: &mut HeaderMap, name: &HeaderName, element: &str) {
-    let list = match all(headers, name.as_str()) {
-        Some(list) if !list.is_empty() => Cow::Owned([&*list, ", ", element].concat()),
-        _ => Cow::Borrowed(element),
+fn append(headers: &mut HeaderMap, name: &HeaderName, element: String) {
+    let list = match all(headers, name) {
+        Some(list) if !list.is_empty() => [&*list, ", ", &element].concat(),
+        _ => element,
     };
     // What came in is text or was made text, and what is added always is.
-    if let Ok(list) = HeaderValue::try_from(&*list) {
+    if let Ok(list) = HeaderValue::try_from(list) {
         headers.insert(name, list);
     }
 }

@@ -12,6 +12,7 @@ use hyper::client::conn::{http1, http2};
 use parking_lot::Mutex;
 use tokio::time::{Instant, timeout_at};
 
+use super::alarm::Alarm;
 use super::counts::Outcome;
 use super::dial::{self, DialError};
 use super::group::Group;
@@ -43,6 +44,7 @@ struct Kept {
 #[derive(Debug)]
 struct Idle {
     sender: http1::SendRequest<RequestBody>,
+    alarm: Alarm,
     since: Instant,
 }
 
@@ -60,6 +62,8 @@ pub(super) struct Lent {
     keep_alive: Duration,
     idle_max: usize,
     pub(super) sender: Sender,
+    /// For what is waited for on it.
+    pub(super) alarm: Alarm,
     /// Whether it was used before: the server may have ended it at this very moment.
     pub(super) is_reused: bool,
 }
@@ -81,29 +85,41 @@ impl Pool {
 }
 
 /// A connection to a server: one that is kept, or a new one.
-pub(super) async fn lend(group: &Group, server: Chosen, must_be_new: bool, deadline: Instant) -> Result<Lent, DialError> {
+pub(super) async fn lend(
+    group: &Group,
+    server: Chosen,
+    must_be_new: bool,
+    now: Instant,
+    deadline: Instant,
+) -> Result<Lent, DialError> {
     let worker = thread_number() & (server.pool.workers.len() - 1);
-    let at = deadline.min(Instant::now() + or_never(group.settings.connect_timeout));
     let found = match server.protocol {
         UpstreamProtocol::Http1 => {
-            let kept = server.pool.workers[worker].take_idle(group.settings.keep_alive).filter(|_| !must_be_new);
+            let kept = server.pool.workers[worker].take_idle(group.settings.keep_alive, now).filter(|_| !must_be_new);
             match kept {
-                Some(sender) => Ok((Sender::Http1(sender), true)),
-                None => within(at, dial::http1(&server, group)).await.map(|sender| (Sender::Http1(sender), false)),
+                Some(Idle { sender, alarm, .. }) => Ok((Sender::Http1(sender), alarm, true)),
+                None => {
+                    let dialled = within(now, deadline, group, dial::http1(&server, group)).await;
+                    dialled.map(|sender| (Sender::Http1(sender), Alarm::default(), false))
+                }
             }
         }
         UpstreamProtocol::Http2 => match server.pool.workers[worker].shared() {
-            Some(sender) => Ok((Sender::Http2(sender), true)),
-            None => within(at, connect_shared(&server.pool, worker, &server, group)).await,
+            Some(sender) => Ok((Sender::Http2(sender), Alarm::default(), true)),
+            None => {
+                let connected = within(now, deadline, group, connect_shared(&server.pool, worker, &server, group)).await;
+                connected.map(|(sender, is_reused)| (sender, Alarm::default(), is_reused))
+            }
         },
     };
     let settings = &group.settings;
     match found {
-        Ok((sender, is_reused)) => {
+        Ok((sender, alarm, is_reused)) => {
             if !is_reused {
                 server.counts.connected();
             }
-            Ok(Lent { server, worker, keep_alive: settings.keep_alive, idle_max: settings.idle_connections, sender, is_reused })
+            let (keep_alive, idle_max) = (settings.keep_alive, settings.idle_connections);
+            Ok(Lent { server, worker, keep_alive, idle_max, sender, alarm, is_reused })
         }
         Err(error) => {
             server.counts.unconnected(error == DialError::Late);
@@ -127,7 +143,13 @@ async fn connect_shared(pool: &Pool, worker: usize, server: &Server, group: &Gro
     Ok((Sender::Http2(sender), false))
 }
 
-async fn within<T>(at: Instant, dialling: impl Future<Output = io::Result<T>>) -> Result<T, DialError> {
+async fn within<T>(
+    now: Instant,
+    deadline: Instant,
+    group: &Group,
+    dialling: impl Future<Output = io::Result<T>>,
+) -> Result<T, DialError> {
+    let at = deadline.min(now + or_never(group.settings.connect_timeout));
     match timeout_at(at, dialling).await {
         Ok(Ok(made)) => Ok(made),
         Ok(Err(_)) => Err(DialError::Refused),
@@ -136,9 +158,9 @@ async fn within<T>(at: Instant, dialling: impl Future<Output = io::Result<T>>) -
 }
 
 impl Pool {
-    fn keep(&self, worker: usize, sender: http1::SendRequest<RequestBody>, keep_alive: Duration, idle_max: usize) {
+    fn keep(&self, worker: usize, idle: Idle, keep_alive: Duration, idle_max: usize) {
         let kept = &self.workers[worker];
-        kept.keep(sender, keep_alive, idle_max);
+        kept.keep(idle, keep_alive, idle_max);
         // Looked at afterwards: who closes meanwhile has seen it, or is seen.
         if self.is_closed.load(Ordering::SeqCst) {
             kept.idle.lock().clear();
@@ -147,28 +169,35 @@ impl Pool {
 }
 
 impl Kept {
-    fn take_idle(&self, keep_alive: Duration) -> Option<http1::SendRequest<RequestBody>> {
+    /// The latest that can take a request. One whose task has not noticed yet that its last response has ended stays for the next who asks.
+    fn take_idle(&self, keep_alive: Duration, now: Instant) -> Option<Idle> {
         let mut idle = self.idle.lock();
-        while let Some(Idle { sender, since }) = idle.pop_back() {
-            if since.elapsed() >= keep_alive {
+        let mut at = idle.len();
+        while let Some(before) = at.checked_sub(1) {
+            at = before;
+            if now.saturating_duration_since(idle[at].since) >= keep_alive {
                 // All others are older.
-                idle.clear();
+                idle.drain(..=at);
                 return None;
             }
-            if sender.is_ready() {
-                return Some(sender);
+            if idle[at].sender.is_ready() {
+                return idle.remove(at);
+            }
+            if idle[at].sender.is_closed() {
+                idle.remove(at);
             }
         }
         None
     }
 
-    fn keep(&self, sender: http1::SendRequest<RequestBody>, keep_alive: Duration, idle_max: usize) {
+    fn keep(&self, kept: Idle, keep_alive: Duration, idle_max: usize) {
+        let is_old = |idle: &Idle| kept.since.saturating_duration_since(idle.since) >= keep_alive;
         let mut idle = self.idle.lock();
-        while idle.len() >= idle_max.max(1) || idle.front().is_some_and(|oldest| oldest.since.elapsed() >= keep_alive) {
+        while idle.len() >= idle_max.max(1) || idle.front().is_some_and(is_old) {
             idle.pop_front();
         }
         if idle_max > 0 {
-            idle.push_back(Idle { sender, since: Instant::now() });
+            idle.push_back(kept);
         }
     }
 
@@ -185,17 +214,8 @@ impl Lent {
     /// Gives it back after a request that ended as it should. Who only drops it ends a connection of HTTP/1.
     pub(super) fn give_back(self) {
         // The one of HTTP/2 was never taken.
-        let Self { server, worker, keep_alive, idle_max, sender: Sender::Http1(mut sender), .. } = self else { return };
-        if sender.is_ready() {
-            return server.pool.keep(worker, sender, keep_alive, idle_max);
-        }
-        // Its task has not noticed yet that the response has ended. To the server it is no longer under way.
-        let server = server.done();
-        tokio::spawn(async move {
-            if sender.ready().await.is_ok() {
-                server.pool.keep(worker, sender, keep_alive, idle_max);
-            }
-        });
+        let Self { server, worker, keep_alive, idle_max, sender: Sender::Http1(sender), alarm, .. } = self else { return };
+        server.pool.keep(worker, Idle { sender, alarm, since: Instant::now() }, keep_alive, idle_max);
     }
 }
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 use hyper::body::Incoming;
-use tokio::time::{Instant, Sleep, sleep_until};
+use tokio::time::Instant;
 
 use super::or_never;
 use super::pool::Lent;
@@ -25,9 +25,8 @@ pub(super) struct ResponseBody {
     held: Option<Held>,
     idle_timeout: Duration,
     deadline: Instant,
-    /// Made when the server is waited for the first time.
-    timer: Option<Pin<Box<Sleep>>>,
-    is_waiting: bool,
+    /// Until when the server is waited for, if it is.
+    waits_until: Option<Instant>,
 }
 
 /// What a request holds until its response has ended.
@@ -47,7 +46,7 @@ impl Drop for Held {
 
 impl ResponseBody {
     pub(super) fn new(incoming: Incoming, held: Held, idle_timeout: Duration, deadline: Instant) -> Self {
-        let mut body = Self { incoming, held: Some(held), idle_timeout, deadline, timer: None, is_waiting: false };
+        let mut body = Self { incoming, held: Some(held), idle_timeout, deadline, waits_until: None };
         if body.incoming.is_end_stream() {
             body.end();
         }
@@ -70,13 +69,10 @@ impl ResponseBody {
 
     /// Whether the server has been waited for too long.
     fn is_late(&mut self, context: &mut Context<'_>) -> bool {
-        let at = (Instant::now() + or_never(self.idle_timeout)).min(self.deadline);
-        let was_waiting = std::mem::replace(&mut self.is_waiting, true);
-        let timer = self.timer.get_or_insert_with(|| Box::pin(sleep_until(at)));
-        if !was_waiting {
-            timer.as_mut().reset(at);
-        }
-        timer.as_mut().poll(context).is_ready()
+        let (idle_timeout, deadline) = (self.idle_timeout, self.deadline);
+        let at = *self.waits_until.get_or_insert_with(|| (Instant::now() + or_never(idle_timeout)).min(deadline));
+        let lent = self.held.as_mut().and_then(|held| held.lent.as_mut());
+        lent.is_some_and(|lent| lent.alarm.poll_at(at, context).is_ready())
     }
 }
 
@@ -90,7 +86,7 @@ impl Body for ResponseBody {
             Poll::Pending => Poll::Pending,
             Poll::Ready(Some(Err(_))) => self.break_off(),
             Poll::Ready(frame) => {
-                self.is_waiting = false;
+                self.waits_until = None;
                 // Whoever knows the length does not ask for what comes after the last byte.
                 if frame.is_none() || self.incoming.is_end_stream() {
                     self.end();

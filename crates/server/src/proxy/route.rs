@@ -1,6 +1,7 @@
 //! Which request goes where: routes by host and path, the most exact first.
 
-use std::borrow::Cow;
+use http::Uri;
+use http::uri::PathAndQuery;
 
 use super::settings::RouteSettings;
 
@@ -64,11 +65,14 @@ impl Route {
     }
 
     /// The path and query that the server is asked for.
-    pub(super) fn path<'a>(&self, path_and_query: &'a str) -> Cow<'a, str> {
-        let Some(rewrite) = &self.rewrite else { return Cow::Borrowed(path_and_query) };
-        let rest = path_and_query.strip_prefix(&self.path).unwrap_or(path_and_query);
+    pub(super) fn path(&self, uri: &Uri) -> PathAndQuery {
+        let asked = || uri.path_and_query().cloned().unwrap_or(PathAndQuery::from_static("/"));
+        let Some(rewrite) = &self.rewrite else { return asked() };
+        let asked = asked();
+        let rest = asked.as_str().strip_prefix(&self.path).unwrap_or(asked.as_str());
         let slash = if rewrite.is_empty() && !rest.starts_with('/') { "/" } else { "" };
-        Cow::Owned([rewrite, slash, rest].concat())
+        // Settings were checked, and the rest was understood when it came.
+        PathAndQuery::try_from([rewrite, slash, rest].concat()).unwrap_or(asked)
     }
 }
 
@@ -173,8 +177,9 @@ mod tests {
             ("shop.example.com", "/v1", "/v2"),
         ];
         for (host, path, expected) in table {
-            let bare = path.split('?').next().unwrap_or_default();
-            assert_eq!(routes.find(host, bare).map(|route| route.path(path)).as_deref(), Some(expected), "{host}{path}");
+            let uri: Uri = path.parse().unwrap();
+            let route = routes.find(host, uri.path()).unwrap();
+            assert_eq!(route.path(&uri).as_str(), expected, "{host}{path}");
         }
     }
 }

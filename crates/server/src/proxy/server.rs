@@ -128,11 +128,6 @@ impl Chosen {
         server.in_flight.fetch_add(1, Ordering::Relaxed);
         Self(Arc::clone(server))
     }
-
-    /// The server, once the request has ended.
-    pub(super) fn done(self) -> Arc<Server> {
-        Arc::clone(&self.0)
-    }
 }
 
 impl std::ops::Deref for Chosen {

@@ -4,7 +4,7 @@
 
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
@@ -28,6 +28,9 @@ pub(super) struct Activity {
     streaming: AtomicU32,
     /// Requests that have timeouts of their own: how long they take says nothing about the client.
     forwarding: AtomicU32,
+    /// Requests begun over HTTP/1, and how many heads are known to leave no doubt about where their requests end.
+    begun: AtomicU64,
+    clear: AtomicU64,
     /// Whether bytes came that belong to no request yet.
     has_bytes: AtomicBool,
     /// Whether the next answer over HTTP/1 is the last one.
@@ -62,6 +65,8 @@ impl Activity {
             running: AtomicU32::new(0),
             streaming: AtomicU32::new(0),
             forwarding: AtomicU32::new(0),
+            begun: AtomicU64::new(0),
+            clear: AtomicU64::new(0),
             has_bytes: AtomicBool::new(false),
             is_last: AtomicBool::new(false),
             is_blocked: AtomicBool::new(false),
@@ -73,6 +78,17 @@ impl Activity {
     /// Notes that bytes came.
     pub(super) fn note_bytes(&self) {
         self.has_bytes.store(true, Ordering::Relaxed);
+    }
+
+    /// Notes how many heads leave no doubt about where their requests end.
+    pub(super) fn note_clear(&self, heads: u64) {
+        self.clear.store(heads, Ordering::Relaxed);
+    }
+
+    /// Counts a request over HTTP/1, and tells whether its head is known to be clear.
+    pub(super) fn begins_clearly(&self) -> bool {
+        let before = self.begun.fetch_add(1, Ordering::Relaxed);
+        before < self.clear.load(Ordering::Relaxed)
     }
 
     /// Notes whether the client took bytes, or would not.

@@ -24,6 +24,9 @@ pub trait Handler: 'static {
     /// Whether requests have timeouts of their own: how long they take says nothing about the client.
     const HAS_TIMEOUTS: bool = false;
 
+    /// Whether requests are passed on, so that it matters that everybody agrees on where they end.
+    const PASSES_ON: bool = false;
+
     /// Answers a request.
     fn serve(app: Arc<App>, peer: Peer, request: Request<Incoming>) -> impl Future<Output = Response<Body>> + Send;
 
@@ -35,6 +38,10 @@ pub trait Handler: 'static {
         Shortcut::None
     }
 }
+
+/// Goes with a request over HTTP/1 if its head, as it came, may have had more than one length.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Unclear;
 
 /// What answers on the port of HTTP.
 #[derive(Debug)]
@@ -83,6 +90,7 @@ pub(super) struct Proxy;
 
 impl Handler for Proxy {
     const HAS_TIMEOUTS: bool = true;
+    const PASSES_ON: bool = true;
 
     fn serve(app: Arc<App>, peer: Peer, request: Request<Incoming>) -> impl Future<Output = Response<Body>> + Send {
         crate::proxy::serve(app, peer, request)
@@ -110,12 +118,16 @@ pub(super) fn answer<H: Handler>(
     activity: &Arc<Activity>,
     port: Port,
     peer: Peer,
-    request: Request<Incoming>,
+    mut request: Request<Incoming>,
 ) -> Answering<H, impl Future<Output = Response<Body>> + Send + use<H>> {
+    let is_http1 = request.version() < Version::HTTP_2;
+    if H::PASSES_ON && is_http1 && !activity.begins_clearly() {
+        request.extensions_mut().insert(Unclear);
+    }
     Answering {
         running: Some(Running::new(activity, H::HAS_TIMEOUTS)),
         port,
-        is_http1: request.version() < Version::HTTP_2,
+        is_http1,
         handling: H::serve(Arc::clone(&activity.app), peer, request),
         handler: PhantomData,
     }

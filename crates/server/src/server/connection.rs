@@ -145,14 +145,19 @@ pub(super) async fn serve<H: Handler>(socket: Plain, peer: Peer, place: Place) {
         let mut connection = shared.protocols.http2.serve_connection(TokioIo::new(io), service);
         drive(&mut connection, &activity, &place).await
     } else {
-        let long = |io| shared.protocols.http1.serve_connection(TokioIo::new(io), service.clone());
+        let long = |io: Io| {
+            let io = if H::PASSES_ON { io.following() } else { io };
+            shared.protocols.http1.serve_connection(TokioIo::new(io), service.clone())
+        };
         let mut connection = Http1 { way: Way::Short(Short::<H>::new(io, Arc::clone(&activity), port)), long };
         let end = drive(&mut connection, &activity, &place).await;
         if let Way::Long(connection) = connection.way {
             let parts = connection.into_parts();
             match (end, activity.take_tunnel()) {
                 (End::SlowHead, _) => say_too_slow(parts.io.into_inner()).await,
-                (End::Finished, Some(tunnel)) => drive_tunnel(parts.io.into_inner(), parts.read_buf, tunnel, &shared).await,
+                (End::Finished, Some(tunnel)) => {
+                    drive_tunnel(parts.io.into_inner().not_following(), parts.read_buf, tunnel, &shared).await
+                }
                 _ => {}
             }
         }

@@ -11,6 +11,7 @@ use tokio::net::TcpStream;
 use tokio_rustls::server::TlsStream;
 
 use super::activity::Activity;
+use super::framing::Framing;
 
 /// A connection as it was accepted.
 pub(super) enum Plain {
@@ -38,6 +39,8 @@ pub(super) struct Io {
     /// What was read before, and is to be read again.
     ahead: Bytes,
     activity: Arc<Activity>,
+    /// Where requests begin and end, if that matters.
+    framing: Option<Framing>,
 }
 
 /// The first bytes of a connection, as many as it takes to tell HTTP/2 from HTTP/1.
@@ -101,7 +104,17 @@ impl First {
 
 impl Io {
     pub(super) fn new(stream: Stream, first: &First, activity: Arc<Activity>) -> Self {
-        Self { stream, ahead: Bytes::copy_from_slice(first.filled()), activity }
+        Self { stream, ahead: Bytes::copy_from_slice(first.filled()), activity, framing: None }
+    }
+
+    /// Follows requests from here on: what is read next, also if it is read again, is the beginning of one.
+    pub(super) fn following(self) -> Self {
+        Self { framing: Some(Framing::default()), ..self }
+    }
+
+    /// Follows no more, because what comes are no requests.
+    pub(super) fn not_following(self) -> Self {
+        Self { framing: None, ..self }
     }
 
     /// Whether there is something to be read again.
@@ -209,12 +222,16 @@ impl AsyncWrite for Stream {
 impl AsyncRead for Io {
     fn poll_read(mut self: Pin<&mut Self>, context: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         let before = buffer.filled().len();
-        let ahead = self.ahead.len().min(buffer.remaining());
-        buffer.put_slice(&self.ahead.split_to(ahead));
+        let this = &mut *self;
+        let ahead = this.ahead.len().min(buffer.remaining());
+        buffer.put_slice(&this.ahead.split_to(ahead));
         let read =
-            if buffer.remaining() > 0 { Pin::new(&mut self.stream).poll_read(context, buffer) } else { Poll::Ready(Ok(())) };
+            if buffer.remaining() > 0 { Pin::new(&mut this.stream).poll_read(context, buffer) } else { Poll::Ready(Ok(())) };
         if buffer.filled().len() > before {
-            self.activity.note_bytes();
+            this.activity.note_bytes();
+            if let Some(framing) = &mut this.framing {
+                this.activity.note_clear(framing.follow(&buffer.filled()[before..]));
+            }
         }
         // What was there is read, whether more comes or not.
         if ahead > 0 { Poll::Ready(Ok(())) } else { read }

@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tidegate.cli import _serving
+from tidegate.control.settings import ControlChecking
 from tidegate.errors import ConfigError
+from tidegate.service import load
 from tidegate.service.table import TABLE
 
 if TYPE_CHECKING:
@@ -60,8 +62,8 @@ def opened(config: str | None, address: str | None) -> Iterator[Database]:
     """
     with needing_extra():
         from tidegate.control.database import Database  # noqa: PLC0415  # an extra
-        from tidegate.control.settings import load  # noqa: PLC0415  # as above
-    database = Database(load(_serving.path_of(config), flags={"admin.database": address})["admin.database"])
+    settings = load(_serving.path_of(config), flags={"admin.database": address}, checking=ControlChecking)
+    database = Database(settings["admin.database"])
     try:
         yield database
     finally:

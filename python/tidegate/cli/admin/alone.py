@@ -10,7 +10,8 @@ import typer
 
 from tidegate.cli import _serving
 from tidegate.cli.admin import _open
-from tidegate.service import log
+from tidegate.control.settings import ControlChecking
+from tidegate.service import load, log
 from tidegate.service.run import Signals, run_until_told
 from tidegate.service.table import GROUPS
 
@@ -40,10 +41,8 @@ def alone(
     """
     if context.invoked_subcommand is not None:
         return
-    with _open.needing_extra():
-        from tidegate.control.settings import load  # noqa: PLC0415  # an extra
     texts = {setting.key: flags[setting.parameter] for group in FLAGS.values() for setting in group}
-    settings = load(_serving.path_of(config), flags=texts)
+    settings = load(_serving.path_of(config), flags=texts, checking=ControlChecking)
     if show:
         typer.echo("\n".join(settings.lines()))
         return

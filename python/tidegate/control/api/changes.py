@@ -4,22 +4,17 @@ Change requests: to read, to approve or decline, and to take through their steps
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from fastapi import APIRouter, Path, Query
 from pydantic import BaseModel, ConfigDict
 
-from tidegate.control import changes, rules
+from tidegate.control import changes, edits
 from tidegate.control.api.access import Caller, Control, InControl, needs
 from tidegate.control.api.change_forms import ShownChange, shown_change
 from tidegate.control.api.problem import Problem, described
-from tidegate.control.api.rule_forms import Reason, RuleChange
+from tidegate.control.api.rule_forms import Reason
 from tidegate.control.roles import Role
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from tidegate.control.models import ChangeRequest
 
 router = APIRouter(prefix="/api/v1/rate-limit/changes", tags=["changes"])
 
@@ -84,12 +79,7 @@ def approve(change_id: ChangeId, control: InControl, caller: Approver, body: Dec
     """
     Agrees to a change that somebody else proposed, and begins it. Of two who approve at once exactly one does.
     """
-    with control.database.reading() as session:
-        change = changes.get(session, change_id)
-    if change.body is not None and change.state == "proposed":
-        # Files may have changed since it was proposed.
-        RuleChange(rule=change.body).good(change.rule_id, control.follower.composition.rule_set)
-    return _take(control, lambda session, reason: changes.approve(session, caller, change_id, reason=reason), body)
+    return _take(control, caller, "approve", change_id, body)
 
 
 @router.post("/{change_id}/reject", responses=_DECIDED)
@@ -97,7 +87,7 @@ def reject(change_id: ChangeId, control: InControl, caller: Editor, body: Decide
     """
     Declines a change, as an approver, or takes it back, as its author.
     """
-    return _take(control, lambda session, reason: changes.reject(session, caller, change_id, reason=reason), body)
+    return _take(control, caller, "reject", change_id, body)
 
 
 @router.post("/{change_id}/advance", responses=_DECIDED)
@@ -105,7 +95,7 @@ def advance(change_id: ChangeId, control: InControl, caller: Editor, body: Decid
     """
     Takes the next step; after the last one the change is done.
     """
-    return _take(control, lambda session, reason: changes.advance(session, caller, change_id, reason=reason), body)
+    return _take(control, caller, "advance", change_id, body)
 
 
 @router.post("/{change_id}/finish", responses=_DECIDED)
@@ -113,9 +103,7 @@ def finish(change_id: ChangeId, control: InControl, caller: Editor, body: Decide
     """
     Skips the steps that are left: the new rule is in force for everybody. Where changes need approval, it needs the role of an approver.
     """
-    if control.needs_approval and not caller.role.may(Role.APPROVER):
-        raise Problem(403, "steps that were approved are skipped by an approver only; take them one by one with advance")
-    return _take(control, lambda session, reason: changes.finish(session, caller, change_id, reason=reason), body)
+    return _take(control, caller, "finish", change_id, body)
 
 
 @router.post("/{change_id}/stop", responses=_DECIDED)
@@ -123,13 +111,9 @@ def stop(change_id: ChangeId, control: InControl, caller: Editor, body: Decide |
     """
     Stops a change that rolls out: the old rule is in force for everybody again.
     """
-    return _take(control, lambda session, reason: changes.stop(session, caller, change_id, reason=reason), body)
+    return _take(control, caller, "stop", change_id, body)
 
 
-def _take(control: Control, act: Callable[..., ChangeRequest], body: Decide | None) -> ShownChange:
-    with rules.changing(control.database) as session:
-        change = act(session, "" if body is None else body.reason)
-        session.flush()
-        answer = shown_change(control, session, change)
-    control.follower.ring()
-    return answer
+def _take(control: Control, caller: Caller, word: str, change_id: int, body: Decide | None) -> ShownChange:
+    edits.decide(control, caller, word, change_id, "" if body is None else body.reason)
+    return read(change_id, control, caller)

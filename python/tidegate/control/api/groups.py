@@ -93,7 +93,7 @@ def list_tiers(
     Lists tiers whose names begin with `search`.
     """
     found, following = _listed(control, Tier, search, after, limit)
-    return Tiers(tiers=[ShownTier.model_validate(entry) for entry in found], next=following)
+    return Tiers(tiers=list(map(ShownTier.model_validate, found)), next=following)
 
 
 @router.get("/tiers/{name}", responses=described(401, 403, 404, 422, 503))
@@ -109,11 +109,7 @@ def put_tier(name: InPath, body: NewTier, control: InControl, caller: Annotated[
     """
     Makes a tier, or replaces what it is, for all keys on it at once.
     """
-    values = {"about": body.about, "quotas": read_quotas(body.quotas)}
-    with control.database.session() as session:
-        groups.put(session, caller, Tier, name, values, reason=body.reason)
-        control.database.changed(session)
-    return ShownTier.model_validate(_read(control, Tier, name))
+    return ShownTier.model_validate(_put(control, caller, Tier, name, body))
 
 
 @router.delete("/tiers/{name}", status_code=204, responses=described(401, 403, 404, 422, 503))
@@ -132,7 +128,7 @@ def list_tenants(
     Lists tenants whose names begin with `search`.
     """
     found, following = _listed(control, Tenant, search, after, limit)
-    return Tenants(tenants=[ShownTenant.model_validate(entry) for entry in found], next=following)
+    return Tenants(tenants=list(map(ShownTenant.model_validate, found)), next=following)
 
 
 @router.get("/tenants/{name}", responses=described(401, 403, 404, 422, 503))
@@ -148,11 +144,7 @@ def put_tenant(name: InPath, body: NewTenant, control: InControl, caller: Annota
     """
     Makes a tenant, or replaces what it is.
     """
-    values = {"about": body.about, "tier": body.tier, "quotas": read_quotas(body.quotas)}
-    with control.database.session() as session:
-        groups.put(session, caller, Tenant, name, values, reason=body.reason)
-        control.database.changed(session)
-    return ShownTenant.model_validate(_read(control, Tenant, name))
+    return ShownTenant.model_validate(_put(control, caller, Tenant, name, body))
 
 
 @router.delete("/tenants/{name}", status_code=204, responses=described(401, 403, 404, 422, 503))
@@ -183,6 +175,14 @@ def _read(control: Control, kind: type[Group], name: str) -> dict[str, Any]:
 
 def _shown(group: Tier | Tenant, keys: int) -> dict[str, Any]:
     return {"name": group.name, "updated_at": group.updated_at, "keys": keys, **groups.shown(group)}
+
+
+def _put(control: Control, caller: Caller, kind: type[Group], name: str, body: NewTier) -> dict[str, Any]:
+    values = body.model_dump(exclude={"quotas", "reason"}) | {"quotas": read_quotas(body.quotas)}
+    with control.database.session() as session:
+        groups.put(session, caller, kind, name, values, reason=body.reason)
+        control.database.changed(session)
+    return _read(control, kind, name)
 
 
 def _remove(control: Control, caller: Caller, kind: type[Group], name: str, reason: str) -> None:

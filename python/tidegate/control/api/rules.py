@@ -12,13 +12,12 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from fastapi import APIRouter, Header, Path, Query, Response
 from pydantic import BaseModel, ConfigDict, Field
 
-from tidegate.control import bodies, changes, rules
+from tidegate.control import bodies, changes, edits, rules
 from tidegate.control.api.access import Caller, Control, InControl, needs
 from tidegate.control.api.change_forms import ShownChange, shown_change
 from tidegate.control.api.problem import Problem, described
 from tidegate.control.api.rule_forms import Reason, RuleChange, ShownRule, Steps, shown, to_yaml
 from tidegate.control.audit import REASON_MAX
-from tidegate.control.refused import Refused
 from tidegate.control.roles import Role
 from tidegate.control.rules import Edit
 from tidegate.rules import Rule
@@ -184,23 +183,12 @@ def _apply(control: Control, caller: Caller, edit: Edit, steps: Steps | None, re
 def _propose(  # noqa: PLR0913, PLR0917  # all that a change is
     control: Control, session: Session, caller: Caller, edit: Edit, steps: Steps | None, response: Response
 ) -> ShownChange | None:
-    rollout = (steps or Steps()).rollout()
-    if not control.needs_approval and not rollout.steps:
+    change = edits.propose(control, session, caller, edit, (steps or Steps()).rollout())
+    if change is None:
         return None
-    _check_steps(control, session, edit, has_steps=bool(rollout.steps))
-    change = changes.propose(session, caller, edit, rollout, needs_approval=control.needs_approval)
     response.status_code = 202
     response.headers["Location"] = f"{CHANGES}/{change.id}"
     return shown_change(control, session, change)
-
-
-def _check_steps(control: Control, session: Session, edit: Edit, *, has_steps: bool) -> None:
-    current = rules.check_base(session, edit)
-    identity = control.follower.files.identity
-    both = [body for body in (edit.body, None if current is None else current.body) if body is not None]
-    stops = [bool(rule and rule.stop) for rule, _ in (bodies.read_stored(edit.rule_id, bodies.to_text(body), identity) for body in both)]
-    if has_steps and any(stops):
-        raise Refused("wrong", "a rule with `stop` comes into force at once: of two versions only the first would be looked at")
 
 
 def _base(control: Control, rule_id: str, if_match: str | None) -> int:

@@ -13,7 +13,8 @@ if TYPE_CHECKING:
     from tidegate.rules.model import Condition, Source
 
 _SHOWN = 4
-_CREDENTIALS: Final = frozenset({"authorization", "proxy-authorization", "cookie", "x-api-key", "x-auth-token", "x-amz-security-token"})
+# Parts of the names that headers and parameters with a credential have: `x-api-key`, `x-internal-secret`, `access_token`.
+_CREDENTIALS: Final = ("auth", "cookie", "credential", "key", "passw", "secret", "session", "signature", "token")
 
 
 def hidden(value: str) -> str:
@@ -76,11 +77,17 @@ def without_secrets(conditions: Iterable[Condition], identity: tuple[Source, ...
         identity: How clients are named.
 
     Returns:
-        The same, with hidden values where a header carries a credential.
+        The same, with hidden values where a header or a parameter carries a credential.
     """
-    headers = _CREDENTIALS | {source.name for source in identity if source.kind == "header"}
-    attributes = {f"header:{name}" for name in headers} | {source.attribute for source in identity if source.kind == "header"} | {"client"}
+    sources = [source for source in identity if source.kind == "header"]
+    named = {"client", *(f"header:{source.name}" for source in sources), *(source.attribute for source in sources)}
     return tuple(
-        replace(condition, texts=tuple(map(hidden, condition.texts))) if condition.attribute in attributes else condition
+        replace(condition, texts=tuple(map(hidden, condition.texts)))
+        if condition.attribute in named or _carries_credential(condition.attribute)
+        else condition
         for condition in conditions
     )
+
+
+def _carries_credential(attribute: str) -> bool:
+    return attribute.startswith(("header:", "query:")) and any(part in attribute.casefold() for part in _CREDENTIALS)
