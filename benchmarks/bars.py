@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+import control_report
 import integrations_report
 import proxy_report
 import service_report
@@ -61,6 +62,7 @@ def judge(results: dict[str, Any]) -> list[Bar]:
         *_redis_server(results.get("redis") or {}),
         *(Bar(*promise) for promise in service_report.promises(results.get("service") or {})),
         *(Bar(*promise) for promise in proxy_report.promises(results.get("proxy") or {})),
+        *(Bar(*promise) for promise in control_report.promises(results.get("control") or {})),
         *(Bar(*promise) for promise in integrations_report.promises(results.get("integrations") or {})),
     ]
 

@@ -13,6 +13,7 @@ from importlib import metadata
 from typing import Any
 
 from fastapi import Depends, FastAPI, Request, Response
+from starlette.requests import HTTPConnection
 
 Application = Callable[[dict[str, Any], Callable[[], Awaitable[Any]], Callable[[Any], Awaitable[None]]], Awaitable[None]]
 Make = Callable[[str | None, float], Awaitable[FastAPI]]
@@ -121,8 +122,26 @@ async def _fastapi_limiter(store: str | None, _budget: float) -> FastAPI:
     return app
 
 
+async def _throttled_headers(store: str | None, _budget: float) -> FastAPI:
+    """Its own integration: a decorator that decides, and middleware that tells."""
+    from throttled.asyncio import MemoryStore, RedisStore, rate_limiter
+    from throttled.asyncio.contrib.fastapi import Limiter, RateLimitMiddleware, get_remote_address
+
+    where = MemoryStore() if store is None else RedisStore(server=store)
+    limiter = Limiter(rate_limiter.per_day(AMOUNT), store=where, using="fixed_window", key_func=get_remote_address)
+    app = FastAPI()
+    app.add_middleware(RateLimitMiddleware)
+
+    @app.get("/")
+    @limiter.limit()
+    async def root(request: Request) -> dict[str, bool]:  # noqa: ARG001 - it asks for it
+        return {"ok": True}
+
+    return app
+
+
 async def _throttled(store: str | None, _budget: float) -> FastAPI:
-    """It has nothing of its own for FastAPI: a dependency of three lines, which tells the client nothing."""
+    """A dependency of three lines, which tells the client nothing."""
     from throttled.asyncio import MemoryStore, RedisStore, Throttled, rate_limiter
 
     where = MemoryStore() if store is None else RedisStore(server=store)
@@ -141,6 +160,44 @@ async def _throttled(store: str | None, _budget: float) -> FastAPI:
     return app
 
 
+async def _empty_dependency(_store: str | None, _budget: float) -> FastAPI:
+    """What FastAPI itself needs for a dependency that takes the request and the response."""
+
+    async def nothing(connection: HTTPConnection, response: Response) -> None:
+        pass
+
+    app = FastAPI()
+
+    @app.get("/", dependencies=[Depends(nothing)])
+    async def root() -> dict[str, bool]:
+        return {"ok": True}
+
+    return app
+
+
+async def _one_script(store: str | None, _budget: float) -> FastAPI:
+    """What the usual client needs to have a server run a script of one command, and nothing else."""
+    from redis.asyncio import Redis
+
+    assert store is not None
+    redis = Redis.from_url(store)
+    script = await redis.script_load("return redis.call('INCR', KEYS[1])")
+    app = await _bare(None, _budget)
+
+    class Ask:
+        def __init__(self, app: Application) -> None:
+            self._app = app
+
+        async def __call__(
+            self, scope: dict[str, Any], receive: Callable[[], Awaitable[Any]], send: Callable[[Any], Awaitable[None]]
+        ) -> None:
+            await redis.evalsha(script, 1, "bench")
+            await self._app(scope, receive, send)
+
+    app.add_middleware(Ask)
+    return app
+
+
 SUBJECTS = (
     Subject("bare", "", _bare),
     Subject("tidegate", "middleware, with headers", _tidegate),
@@ -148,8 +205,15 @@ SUBJECTS = (
     Subject("slowapi", "with headers", _slowapi(headers=True)),
     Subject("slowapi", "without headers", _slowapi(headers=False)),
     Subject("fastapi-limiter", "without headers", _fastapi_limiter),
+    Subject("throttled-py", "with headers", _throttled_headers),
     Subject("throttled-py", "without headers", _throttled),
 )
+
+BASELINES = {
+    "memory": (Subject("bare", "an empty dependency", _empty_dependency),),
+    "redis": (Subject("bare", "one script by redis-py", _one_script),),
+}
+"""What is no limiter, but part of one: below it nobody can come."""
 
 
 def installed() -> list[Subject]:

@@ -18,6 +18,7 @@ import redis_server
 from child import Advance, part_of, run_child, serve
 from flask import Flask
 from integrations_apps import AMOUNT, PATIENT_S, Subject
+from integrations_asgi import in_turn
 from timing import collector_off
 from werkzeug.test import EnvironBuilder
 
@@ -75,8 +76,20 @@ def _flask_limiter(*, headers: bool) -> Callable[[str | None], Flask]:
     return make
 
 
+def _throttled_headers(store: str | None) -> Flask:
+    """Its own extension: a decorator that decides, and a function after the request that tells."""
+    from throttled import MemoryStore, RedisStore, rate_limiter
+    from throttled.contrib.flask import Limiter, get_remote_address
+
+    where = MemoryStore() if store is None else RedisStore(server=store)
+    app = Flask("bench")
+    limiter = Limiter(rate_limiter.per_day(AMOUNT), app=app, store=where, using="fixed_window", key_func=get_remote_address)
+    app.add_url_rule("/", "root", limiter.limit()(lambda: {"ok": True}))
+    return app
+
+
 def _throttled(store: str | None) -> Flask:
-    """It has nothing of its own for Flask: a function of two lines before each request, which tells the client nothing."""
+    """A function of two lines before each request, which tells the client nothing."""
     from flask import request
     from throttled import MemoryStore, RedisStore, Throttled, rate_limiter
 
@@ -98,6 +111,7 @@ SUBJECTS = (
     Subject("tidegate", "WSGI, with headers", _tidegate_wsgi),
     Subject("flask-limiter", "with headers", _flask_limiter(headers=True)),
     Subject("flask-limiter", "without headers", _flask_limiter(headers=False)),
+    Subject("throttled-py", "with headers", _throttled_headers),
     Subject("throttled-py", "without headers", _throttled),
 )
 
@@ -132,7 +146,7 @@ def _added(store: str | None, rounds: int, calls: int, advance: Advance) -> list
         requests(app, 100)
     for number in range(rounds):
         advance(f"Flask, {'memory' if store is None else 'Redis'}", number / rounds)
-        for name, app in made.items():
+        for name, app in in_turn(made, number):
             with collector_off():
                 start = perf_counter()
                 requests(app, calls)

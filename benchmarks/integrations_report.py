@@ -84,7 +84,7 @@ def _added(rows: list[dict[str, Any]]) -> tuple[list[str], Rows]:
                 f"**{name}**" if row["library"] == "tidegate" else name,
                 str(row["at_once"]),
                 f"{row['us']:,.1f}",
-                "" if row["library"] == "bare" else f"{row['added_us']:+,.1f}",
+                "" if row["library"] == "bare" and not row["note"] else f"{row['added_us']:+,.1f}",
                 _share(row, _best(rows, row["at_once"], is_telling=True)),
                 _share(row, _best(rows, row["at_once"])),
             ]

@@ -74,7 +74,7 @@ Tidegate waits for its budget, 5 ms, a few times, then its breaker is open and i
 The server has core 0 and the generator core 1, by affinity as `taskset -c` sets it; with two threads both have both cores, and share them. `grpcio.aio` does not read what it is asked.
 Everybody takes a turn in each of {service_rounds} rounds, and the fastest counts, because other work on the machine can only make one slower; the median stands beside it.
 *CPU* is the processor time of the server per call, user and system: what is left if the generator or the network were the slower part.
-Half load is half of the highest rate, kept by the generator; latency there is from h2load's log of every call, from the moment of sending, without the first second. A connection of h2load sends what is due every 10 ms, each at another moment, so part of this latency is the wait for the others of a burst.
+Half load is half of the highest rate. There a generator of ours (`crates/server/examples/pace.rs`) makes each call when it is due, and its latency counts from that moment, without the first second. h2load sends what is due every 10 ms: what it measures at half load is mostly the wait for the others of its burst. It stands in where the generator has no core for itself.
 A gRPC error is a success to h2load: the service's own count of allowed calls has to be no less than that of h2load, or the run fails.
 
 ```console
@@ -90,7 +90,7 @@ envoyproxy/ratelimit runs with its defaults, the same file, the same store and o
     "Service, HTTP": """
 64 connections, each of which asks again as soon as it is answered. Checks are JSON for {wrk_clients} clients in turn; all get the same requests. nginx has one worker and answers a constant of about the size of a decision, without reading the body.
 The endpoint of FastAPI reads a model, hits `limits` in memory and answers what is left, under uvicorn with uvloop and httptools.
-Forward-auth is a GET with the `X-Forwarded-*` of a gateway; its answer is the header fields. At half load the generator is h2load with one of the requests.
+Forward-auth is a GET with the `X-Forwarded-*` of a gateway; its answer is the header fields. At half load one of the requests is made at a steady pace, as above.
 
 ```console
 $ taskset -c 1 {wrk_command}
@@ -107,10 +107,20 @@ State of `gcra` has one size. `sliding_window` remembers up to 16 checks of a cl
 All proxies stand before the same server, an nginx that answers a constant, with one worker on core 0; the server, the store and the generator share core 1. wrk asks over 64 connections with one key, and everybody keeps connections to the server.
 nginx limits by `limit_req`, HAProxy by a stick table; both are told never to deny. *Added* is the p99 at half of the most that a proxy has shown, less that of the server alone at the same rate: h2load sends what is due every 10 ms.
 """,
+    "Control plane, what people cost decisions": """
+One service with its control plane on core 0, loaded by wrk from core 1 as fully as it can be, and everybody takes turns: ten dashboards that ask for the first page each second, as its script does, and a list of rules that goes in one by one, as fast as it is answered; or nobody.
+Pages are made by Python on the core that the checks want, so what they cost is at its highest here: its threads give way (`nice` 15) and all who look share what was drawn. The price is paid by who looks: pages take longer while every check is wanted.
+""",
+    "Control plane, quotas of customers": """
+Each override has a quota that no other has, a tier and one of 500 tenants. Checks are calls from Python, in turns; the fastest round counts, in processor time. A key has to be digested and looked up, which a caller in the same process can measure; of a check over HTTP it is a small part. Both are held against a bar.
+""",
+    "Control plane, what events cost": """
+The load of the service's checks, with a control plane that takes events and counts beside it on the same core, and without one; all are allowed, or all are denied.
+""",
     "Integrations, FastAPI in memory": """
 A trivial application, called as a server calls it, without a network: one after the other, and on Redis also by {integration_tasks} tasks at once. *Added* is the median over {integration_rounds} rounds of the difference to the application without a limiter in the same round, so the framework's own part of a limit is in it.
-Each limiter is used as its documentation shows it, in its fastest configuration. Only Tidegate, and `slowapi` and `flask-limiter` *with headers*, tell clients what is left; `fastapi-limiter` and `throttled-py` tell them nothing, and `throttled-py` has nothing for FastAPI or Flask and is called by two or three lines of our own. The bar is a share of *the best of them with headers on every response*, which can be read in two ways; both are judged: against the best of those that tell, and against the best of all.
-What FastAPI itself needs for a dependency is in the rows of routes, `fastapi-limiter` and `throttled-py`; and on Redis the round trip of one request at a time is in every row.
+Each limiter is used as its documentation shows it, in its fastest configuration. Those *with headers* tell clients on every response what is left: Tidegate, `slowapi`, `flask-limiter` and the integrations of `throttled-py`. `fastapi-limiter` never does, and neither does `throttled-py` when it is called by two or three lines of our own. The bar is a share of *the best of them with headers on every response*, which can be read in two ways; both are judged: against the best of those that tell, and against the best of all.
+What FastAPI itself needs for a dependency, the row *an empty dependency*, is in those of routes, `fastapi-limiter` and `throttled-py` without headers. On Redis the round trip of one request at a time is in every row; *one script by redis-py* is what the usual asyncio client needs for one that runs `INCR`, without any limiter.
 """,
     "Integrations, FastAPI over HTTP, in memory": """
 The same under uvicorn on core 0, loaded by wrk with {integration_connections} connections from core 1, where the store is too. Microseconds are processor time of the server per request.

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from typing import Any
 
+import control_report
 import integrations_report
 import proxy_report
 import redis_report
@@ -28,6 +29,7 @@ def tables(results: dict[str, Any]) -> Iterator[tuple[str, list[str], Rows]]:
     yield from redis_report.tables(results.get("redis") or {})
     yield from service_report.tables(results.get("service") or {})
     yield from proxy_report.tables(results.get("proxy") or {})
+    yield from control_report.tables(results.get("control") or {})
     yield from integrations_report.tables(results.get("integrations") or {})
 
 

@@ -14,6 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import control_run
 import integrations_run
 import machine
 import memory
@@ -42,6 +43,7 @@ SUBJECTS = {
     "redis": redis_store.measure,
     "service": service_run.measure,
     "proxy": proxy_run.measure,
+    "control": control_run.measure,
     "integrations": integrations_run.measure,
 }
 TITLES = {
@@ -53,6 +55,7 @@ TITLES = {
     "redis": "The shared store",
     "service": "The service",
     "proxy": "The proxy",
+    "control": "The control plane",
     "integrations": "The integrations",
 }
 

@@ -13,15 +13,13 @@ MIB = 2**20
 def tables(section: dict[str, Any]) -> Iterator[Table]:
     """Yield title, header and rows of what was measured."""
     if section.get("grpc"):
-        yield "Service, gRPC in memory", *_speed(section["grpc"]["rows"], "grpcio.aio")
+        yield "Service, gRPC in memory", *speed(section["grpc"]["rows"], "grpcio.aio")
     if section.get("redis"):
-        yield "Service, gRPC on Redis", *_speed(section["redis"]["rows"], "envoyproxy/ratelimit")
+        yield "Service, gRPC on Redis", *speed(section["redis"]["rows"], "envoyproxy/ratelimit")
     if section.get("http"):
-        yield "Service, HTTP", *_speed(section["http"]["rows"], "nginx", "FastAPI")
+        yield "Service, HTTP", *speed(section["http"]["rows"], "nginx", "FastAPI")
     if section.get("steady"):
         yield "Service, latency that k6 sees", *_steady(section["steady"]["rows"])
-    if section.get("events"):
-        yield "Service, what events cost", *_speed(section["events"]["rows"])
     if section.get("memory"):
         yield "Service, memory", *_memory(section["memory"])
 
@@ -77,7 +75,8 @@ def _ends(row: dict[str, Any]) -> dict[int, int]:
     return {sample["asked"]: sample["rss"] for sample in row["samples"]}
 
 
-def _speed(rows: list[dict[str, Any]], *peers: str) -> tuple[list[str], Rows]:
+def speed(rows: list[dict[str, Any]], *peers: str) -> tuple[list[str], Rows]:
+    """Return header and rows of servers under load, beside those of peers."""
     header = [
         "who",
         "what",

@@ -16,8 +16,7 @@ def measure(*, quick: bool, advance: Advance) -> dict[str, Any]:
     absent = [name for name in NEEDED if importlib.util.find_spec(name) is None]
     if absent:
         return {"skipped": f"not installed: {', '.join(absent)}"}
-    import service_events  # noqa: PLC0415 - they import what may not be there
-    import service_grpc  # noqa: PLC0415
+    import service_grpc  # noqa: PLC0415 - they import what may not be there
     import service_http  # noqa: PLC0415
     import service_memory  # noqa: PLC0415
 
@@ -26,7 +25,6 @@ def measure(*, quick: bool, advance: Advance) -> dict[str, Any]:
         "redis": service_grpc.redis,
         "http": service_http.speed,
         "steady": service_http.steady,
-        "events": service_events.measure,
         "memory": service_memory.measure,
     }
     results: dict[str, Any] = {"generators": service_load.versions()}

@@ -2,7 +2,8 @@
 How decisions of a shared store come to an event loop.
 
 The store's own thread never waits for the interpreter: it puts decisions into a mailbox and rings once for all that have come. Each event
-loop has one mailbox. Tasks that ask in the same round of the loop are asked together, and answered by one wake-up.
+loop has one mailbox. Tasks that ask in the same round of the loop are asked together, and answered by one wake-up. The question of a task
+that is alone is sent from here, and its answer wakes the loop itself.
 """
 
 from __future__ import annotations
@@ -32,11 +33,12 @@ class LoopMail:
     """
 
     # The loop only weakly: the table of mailboxes must not keep loops alive.
-    __slots__ = ("box", "is_sending", "loop", "waiting")
+    __slots__ = ("box", "is_hurrying", "is_sending", "loop", "waiting")
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self.box = Mailbox()
         self.is_sending = False
+        self.is_hurrying = False
         self.waiting: dict[int, asyncio.Future[Decision]] = {}
         self.loop = ref(loop)
         loop.add_reader(self.box.fileno(), self._take)
@@ -47,6 +49,23 @@ class LoopMail:
         """
         self.is_sending = False
         self.box.send()
+        if not self.is_hurrying:
+            self.watch_time()
+
+    def watch_time(self) -> None:
+        """
+        Sees to it that a question that is alone is not alone for too long.
+
+        There is one timer for all of them: when it goes off, it looks how long the last one has waited.
+        """
+        loop, patience = self.loop(), self.box.patience
+        self.is_hurrying = patience is not None and loop is not None
+        if patience is not None and loop is not None:
+            loop.call_later(patience, self._hurry)
+
+    def _hurry(self) -> None:
+        self.box.hurry()
+        self.watch_time()
 
     def _take(self) -> None:
         take = self.waiting.pop
@@ -103,9 +122,12 @@ def ask(  # noqa: PLR0913, PLR0917  # the hot path: keywords for each call, or o
     begun = engine.begin_async(mail.box, name, subject, cost, lease, max_delay)
     if not isinstance(begun, int):
         return begun
-    if not mail.is_sending:
-        mail.is_sending = True
-        loop.call_soon(mail.send)
+    if mail.box.has_unsent:
+        if not mail.is_sending:
+            mail.is_sending = True
+            loop.call_soon(mail.send)
+    elif not mail.is_hurrying:
+        mail.watch_time()
     future = mail.waiting[begun] = loop.create_future()
     return future
 

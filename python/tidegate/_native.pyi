@@ -216,8 +216,16 @@ class Mailbox:
     def __new__(cls) -> Self: ...
     def fileno(self) -> int:
         """What the event loop watches: readable when there is something to take."""
+    @property
+    def has_unsent(self) -> bool:
+        """Whether questions were collected that have to be sent."""
     def send(self) -> None:
         """Sends the questions that were collected."""
+    @property
+    def patience(self) -> float | None:
+        """The seconds until somebody has to `hurry` the question that is alone; `None` without one."""
+    def hurry(self) -> None:
+        """Leaves the question that is alone to the store's thread, if it has waited long enough."""
     def take(self) -> list[tuple[int, Decision]]:
         """All decisions that have come, each with its number."""
 

@@ -6,16 +6,20 @@ from __future__ import annotations
 
 import os
 from dataclasses import replace
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
 import pytest
 
 from tidegate import Limiter
-from tidegate.control import cache, rules
+from tidegate._options import engine_options
+from tidegate.control import cache, members, quotas, rules
 from tidegate.control.caller import Caller
 from tidegate.control.database import Database
 from tidegate.control.follow import Follower, Following
+from tidegate.control.keys import Keys
 from tidegate.control.models import StoredRule
+from tidegate.control.quotas import Wanted
 from tidegate.control.roles import Role
 from tidegate.control.rules import Edit
 
@@ -279,6 +283,32 @@ def test_plans_that_begin_and_end_by_themselves_are_taken_at_their_time(database
 
     assert ["not yet", "begun"] == taken
     instance.limiter.close()
+
+
+def test_a_clock_that_jumps_around_a_plan_gives_it_for_its_time_only(database: Database, clock: Clock, tmp_path: Path) -> None:
+    """Forward over its beginning, back before it, over its end, and back into it after a change: real decisions by real overrides."""
+    begins, key = clock() + timedelta(hours=1), Keys(engine_options()["secret"]).read("vip")
+    wanted = Wanted(quotas={"calls": ["0/minute"]}, effective_at=begins, expires_at=begins + timedelta(hours=1))
+    with database.session() as session:
+        quotas.put(session, Caller("tester", Role.ADMIN, "test", clock()), key, wanted)
+        database.changed(session)
+    instance = Instance(database, clock, tmp_path)
+    instance.file.write_text("version: 1\nrules: [{name: calls, per: client, quotas: 1000/minute}]\n", encoding="utf-8")
+    instance.limiter.load(instance.file)
+    follower = Follower(replace(instance.following, members=members.document))
+
+    def passes(minutes: float) -> bool:
+        clock.at = begins + timedelta(minutes=minutes)
+        follower.look()
+        return instance.limiter.allow({"client": "vip"})
+
+    assert [True, False] == [passes(-1), passes(0)]
+    # What has begun stays until something changes: a clock that is set back by an hour does not take a plan away.
+    assert [False, False, True] == [passes(-30), passes(59.9), passes(60)]
+    with database.session() as session:
+        database.changed(session)
+    assert [False, True, True] == [passes(30), passes(60), passes(90)]
+    instance.close()
 
 
 def test_a_thousand_stored_rules_come_into_force(database: Database, clock: Clock, tmp_path: Path) -> None:

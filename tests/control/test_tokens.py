@@ -5,8 +5,9 @@ Tokens: made once, shown once, ended at once.
 from __future__ import annotations
 
 import hashlib
+from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
-from threading import Barrier, Thread
+from threading import Barrier, Event, Thread
 from typing import TYPE_CHECKING
 
 from sqlalchemy import select, text
@@ -22,6 +23,9 @@ if TYPE_CHECKING:
     from tidegate.control.control import Control
 else:
     from controlling import token_of
+
+
+TOKENS = "/admin/v1/tokens"
 
 
 def test_a_token_is_shown_once(client: Clients) -> None:
@@ -69,6 +73,31 @@ def test_a_revoked_token_opens_nothing_at_once(client: Clients) -> None:
     assert after.headers["www-authenticate"].startswith("Bearer")
     assert revoked.json()["revoked_at"] is not None
     assert revoked.json()["is_good"] is False
+
+
+def test_a_token_that_is_revoked_while_it_is_used_opens_nothing_afterwards(client: Clients) -> None:
+    """
+    Many requests are under way when it is revoked: each is answered whole or refused, and from then on every one is refused.
+    """
+    created = client.admin.post(TOKENS, json={"name": "busy", "role": "editor"}).json()
+    user, is_revoked = client.with_token(created["token"]), Event()
+
+    def use(number: int) -> list[tuple[bool, int]]:
+        answers: list[tuple[bool, int]] = []
+        while not answers or answers[-1][1] != 401:
+            was_revoked = is_revoked.is_set()
+            body = {"quotas": {"everybody": f"{number + 1}/minute"}}
+            answers.append((was_revoked, user.put(f"/admin/v1/tiers/tier-{number}", json=body).status_code))
+        return answers
+
+    with ThreadPoolExecutor(4) as pool:
+        used = [pool.submit(use, number) for number in range(4)]
+        client.admin.delete(f"{TOKENS}/{created['id']}")
+        is_revoked.set()
+        answers = [answer for one in used for answer in one.result()]
+
+    assert {200, 401} >= {status for _, status in answers}
+    assert {401} >= {status for was_revoked, status in answers if was_revoked}
 
 
 def test_a_token_can_be_revoked_twice(client: Clients) -> None:

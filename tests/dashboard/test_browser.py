@@ -12,10 +12,9 @@ import pytest
 from tidegate.control.roles import Role
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from playwright.sync_api import Browser, Page
 
+    from tests.conftest import Measured
     from tests.dashboard.test_pages import PAGES
     from tests.dashboard.visiting import SCREENSHOTS, Site, sign_in
 else:
@@ -156,14 +155,14 @@ def test_forms_work_without_the_script(chromium: Browser, busy: Site) -> None:
     context.close()
 
 
-def test_the_first_paint_is_measured(page: Page, busy: Site, record_property: Callable[[str, object], None]) -> None:
+def test_the_first_paint_is_measured(page: Page, busy: Site, measured: Measured) -> None:
     """
-    A number for people, not a limit: the machine may be busy.
+    Below a second is promised. It is a number for people here, in `test-output/measured.txt`, and not a limit: the machine may be busy.
     """
     sign_in(page, busy, Role.VIEWER)
-    page.goto(f"{busy.address}/")
-    paint_ms = page.evaluate(FIRST_PAINT)
-    record_property("first_paint_ms", paint_ms)
-    print(f"first paint of the overview: {paint_ms:.0f} ms")  # noqa: T201  # what this test is for
+    for name in ("overview", "rules", "key", "editor"):
+        page.goto(f"{busy.address}{PAGES[name]}")
+        paint_ms = page.evaluate(FIRST_PAINT)
+        measured(f"first paint of the page {name}, ms", paint_ms)
 
-    assert paint_ms > 0
+        assert paint_ms > 0

@@ -30,6 +30,26 @@ def test_a_value_is_read_again_when_it_is_too_old(later: timedelta, reads: int) 
     assert len(read) == reads
 
 
+def test_a_value_may_be_made_of_others_and_last_shorter() -> None:
+    """
+    A page that is drawn each second from sums that last longer.
+    """
+    recent, read = Recent(), []
+
+    def add() -> int:
+        read.append("sum")
+        return 7
+
+    def draw() -> int:
+        read.append("page")
+        return recent.get("sum", NOW, add)
+
+    for seconds in (0, 0.5, 1):
+        assert recent.get("page", NOW + timedelta(seconds=seconds), draw, timedelta(seconds=1)) == 7
+
+    assert read == ["page", "sum", "page"]
+
+
 def test_values_have_names() -> None:
     """
     One is not taken for another.

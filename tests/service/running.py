@@ -46,7 +46,7 @@ SETTINGS: dict[str, Any] = {
 }
 """What tests have unless they say otherwise: free ports, no control plane, one thread, no time to wait at the end."""
 
-_PORT = re.compile(r"^  (http|grpc) +(\S+)$", re.MULTILINE)
+_PORT = re.compile(r"^  (http|grpc|admin) +(\S+)$", re.MULTILINE)
 _START_S = 30.0
 
 

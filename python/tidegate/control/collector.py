@@ -17,6 +17,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from tidegate.control import events, instances, record, rollup, sinks
 from tidegate.control.errors import DatabaseError
+from tidegate.control.polite import give_way
 from tidegate.control.rollup import Rollup
 from tidegate.control.snapshot import Snapshot
 from tidegate.service.log import LOG
@@ -226,6 +227,7 @@ class Collector:
         self._problem = problem
 
     def _keep_taking(self) -> None:
+        give_way()
         looked = self._now() - timedelta(seconds=1)
         while not self._is_over.wait(TAKE_EVERY_S):
             try:
@@ -237,6 +239,7 @@ class Collector:
                 LOG.exception("events could not be taken; it is tried again")
 
     def _keep_writing(self) -> None:
+        give_way()
         while not self._is_over.wait(WRITE_EVERY_S):
             try:
                 self.write()

@@ -20,6 +20,7 @@ from tidegate.control.cache import State
 from tidegate.control.compose import NO_FILES, ROLLING, Composition, compose
 from tidegate.control.errors import DatabaseError
 from tidegate.control.models import ChangeRequest, Version
+from tidegate.control.polite import give_way
 from tidegate.errors import TidegateError
 from tidegate.service.log import LOG
 
@@ -195,6 +196,7 @@ class Follower:
             return self._away is None
 
     def _run(self) -> None:
+        give_way()
         while not self._stop.is_set():
             self._bell.wait()
             if not self._stop.is_set():

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 import uvicorn
 
+from tidegate.control.polite import give_way
 from tidegate.errors import StartupError
 from tidegate.service.log import LOG
 from tidegate.service.places import Place
@@ -121,6 +122,7 @@ class Web:
 
     @staticmethod
     def _serve(server: uvicorn.Server, listener: socket.socket) -> None:
+        give_way()
         try:
             server.run(sockets=[listener])
         except Exception:  # noqa: BLE001  # whatever it is: the data plane goes on

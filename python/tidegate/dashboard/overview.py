@@ -4,14 +4,14 @@ The first page: what all instances decide now.
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from starlette.responses import HTMLResponse
 
 from tidegate.dashboard import charts, fleet, traffic, words
-from tidegate.dashboard.page import Viewer, router
+from tidegate.dashboard.page import Viewer, Visit, router
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 routes = router()
 _TIMES = ("2 minutes ago", "1 minute", "now")
 _ROWS = 8
+_EVERY = timedelta(seconds=1)
 
 
 @routes.get("/")
@@ -31,25 +32,27 @@ def overview(visit: Viewer) -> HTMLResponse:
     """
     Decisions, latencies, who is limited, by what, and whether the store is well.
     """
+    # Everybody sees the same, and instances report once a second: however many look, it is drawn once in that time.
+    return visit.page("overview.html", "Overview", "/", **visit.recently("overview", lambda: _drawn(visit), _EVERY))
+
+
+def _drawn(visit: Visit) -> dict[str, Any]:
     with visit.control.database.reading() as session:
         found = fleet.read(session, visit.now)
         rules = visit.recently("rules", lambda: traffic.by_rule(session, visit.now))
         tiers = visit.recently("tiers", lambda: traffic.by_tier(session, visit.now))
     top, denials = found.top(), _denials(rules)
-    return visit.page(
-        "overview.html",
-        "Overview",
-        "/",
-        fleet=found,
-        decisions_chart=decisions(found.points),
-        latency_chart=latency(found.points),
-        top=top,
-        top_bars=_top(top),
-        denials=denials,
-        denial_bars=charts.bars(denials, "denials by rule, last hour"),
-        tiers=tiers,
-        tier_bars=_tiers(tiers),
-    )
+    return {
+        "fleet": found,
+        "decisions_chart": decisions(found.points),
+        "latency_chart": latency(found.points),
+        "top": top,
+        "top_bars": _top(top),
+        "denials": denials,
+        "denial_bars": charts.bars(denials, "denials by rule, last hour"),
+        "tiers": tiers,
+        "tier_bars": _tiers(tiers),
+    }
 
 
 def decisions(points: Sequence[Point]) -> Markup:

@@ -30,11 +30,11 @@ from tidegate.control.models import ChangeRequest
 from tidegate.control.refused import Refused
 from tidegate.control.roles import Role
 from tidegate.dashboard import shown, words
-from tidegate.dashboard.recent import Recent
+from tidegate.dashboard.recent import LASTS, Recent
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Mapping
-    from datetime import datetime
+    from datetime import datetime, timedelta
 
 _Value = TypeVar("_Value")
 
@@ -147,7 +147,7 @@ class Visit:
         """
         return self.caller.role.may(role)
 
-    def recently(self, name: str, read: Callable[[], _Value]) -> _Value:
+    def recently(self, name: str, read: Callable[[], _Value], lasts: timedelta = LASTS) -> _Value:
         """
         What somebody, perhaps another one, read a moment ago; read now if nobody did.
         """
@@ -155,7 +155,7 @@ class Visit:
         if not hasattr(state, "recent"):
             state.recent = Recent()
         recent: Recent = state.recent
-        return recent.get(name, self.now, read)
+        return recent.get(name, self.now, read, lasts)
 
     def page(self, template: str, title: str, here: str, *, status: int = 200, **context: object) -> HTMLResponse:
         """

@@ -25,9 +25,10 @@ class Recent:
 
     def __init__(self) -> None:
         self._values: dict[str, tuple[datetime, Any]] = {}
-        self._lock = threading.Lock()
+        # What is read may be made of other values.
+        self._lock = threading.RLock()
 
-    def get(self, name: str, now: datetime, read: Callable[[], _Value]) -> _Value:
+    def get(self, name: str, now: datetime, read: Callable[[], _Value], lasts: timedelta = LASTS) -> _Value:
         """
         A value that is not too old.
 
@@ -35,13 +36,14 @@ class Recent:
             name: What it is.
             now: The time. A clock that went back makes everything too old.
             read: Reads it. One at a time does: who comes meanwhile waits, and takes what was read.
+            lasts: How old is too old.
 
         Returns:
             The value. Nobody changes it.
         """
         with self._lock:
             kept = self._values.get(name)
-            if kept is None or not timedelta(0) <= now - kept[0] < LASTS:
+            if kept is None or not timedelta(0) <= now - kept[0] < lasts:
                 kept = self._values[name] = (now, read())
             value: _Value = kept[1]
             return value

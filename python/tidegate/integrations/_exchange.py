@@ -59,6 +59,15 @@ class Exchange:
         Returns:
             The decision.
         """
+        if guard.is_simple and not self.is_denied:
+            # The same as below, without the calls that would have nothing to do.
+            decision = guard.limiter.check(attributes)
+            if decision.allowed:
+                if decision.delay_ns:
+                    guard.delay(decision)
+                self._taken.append((guard, decision))
+                return decision
+            return self._noted(guard, decision)
         if guard.is_by_address:
             return self.check(guard, attributes, None)
         guard.identify_request(attributes, request)
@@ -76,7 +85,9 @@ class Exchange:
         Returns:
             The decision.
         """
-        decision = guard.check(attributes, cost)
+        return self._noted(guard, guard.check(attributes, cost))
+
+    def _noted(self, guard: Guard, decision: Decision) -> Decision:
         for other, taken in self._note(guard, decision):
             other.refund(taken)
         return decision
@@ -103,7 +114,7 @@ class Exchange:
             return guard.fields(decision)
         if len(self._taken) == 1:
             guard, decision = self._taken[0]
-            return guard.fields(decision)
+            return list(decision.headers().items()) if guard.is_telling else []
         found: dict[str, str] = {}
         for guard, decision in self._taken:
             for name, value in guard.fields(decision):

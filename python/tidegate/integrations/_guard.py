@@ -7,6 +7,7 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
+from tidegate._mail import ask
 from tidegate._sleep import sleep, sleep_async
 from tidegate.errors import ConfigError, TidegateError
 from tidegate.integrations._address import client_of_address
@@ -19,6 +20,7 @@ from tidegate.integrations._reads import EVERYTHING, Reads
 from tidegate.rule_limiter import RuleLimiter
 
 if TYPE_CHECKING:
+    import asyncio
     import os
     from collections.abc import Callable, Iterable
     from typing import Unpack
@@ -108,8 +110,8 @@ class Guard:
         self._holds = Holds(self.limiter)
         self.is_by_address = quotas is not None and key is None and cost is None and self.reads.is_address_only
         """Whether the attribute `ip` says all that there is to know, but for the `scope` of routes: what most applications have."""
-        self.is_simple = self.is_by_address and not self.is_shared and self.limiter.lease_ttl is None
-        """Whether beside that nobody waits for an answer and no slots are held: a decision is `limiter.check({"ip": ...})`."""
+        self.is_simple = self.is_by_address and self.limiter.lease_ttl is None
+        """Whether beside that no slots are held: a decision is `limiter.check({"ip": ...})`, or `begin` on a shared store."""
 
     @property
     def reads(self) -> Reads:
@@ -204,6 +206,18 @@ class Guard:
         if lease is not None:
             self._holds.add(lease, decision)
         return decision
+
+    def begin(self, attributes: Attributes) -> Decision | asyncio.Future[Decision]:
+        """
+        Begins to decide, without a coroutine of its own: for a guard that `is_simple`, on a shared store.
+
+        Args:
+            attributes: The facts about the request.
+
+        Returns:
+            The decision, if it is known; else what it will be in.
+        """
+        return ask(self.limiter, "check", attributes, None)  # type: ignore[arg-type]  # quotas make a limiter of this process
 
     async def decide_async(self, attributes: Attributes, cost: int | None = None) -> Decision:
         """

@@ -17,6 +17,7 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
+from tidegate import Decision
 from tidegate.integrations._address import peer_address
 from tidegate.integrations._asgi_answer import can_answer, deny, with_fields
 from tidegate.integrations._asgi_delay import Waiting
@@ -26,7 +27,6 @@ from tidegate.integrations._guard import Guard
 if TYPE_CHECKING:
     from typing import Unpack
 
-    from tidegate import Decision
     from tidegate.integrations._asgi_types import Application, Message, Receive, Scope, Send
     from tidegate.integrations._settings import GuardOptions
     from tidegate.quota import Quotas
@@ -108,7 +108,12 @@ class RateLimit:
             return
         if guard.is_simple:
             client = scope.get("client")
-            decision = guard.limiter.check({"ip": peer_address(client[0] if client else None)})
+            attributes = {"ip": peer_address(client[0] if client else None)}
+            if guard.is_shared:
+                begun = guard.begin(attributes)
+                decision = begun if isinstance(begun, Decision) else await begun
+            else:
+                decision = guard.limiter.check(attributes)
         else:
             decision = await self._decide(guard, scope)
         if guard.is_telling:

@@ -26,7 +26,7 @@ from starlette.responses import Response  # noqa: TC002  # as above
 
 from tidegate import Decision  # noqa: TC001  # as above
 from tidegate.integrations._asgi_answer import STARTS, can_answer
-from tidegate.integrations._asgi_route import RouteLimit, taken_of
+from tidegate.integrations._asgi_route import RouteLimit, give_back_async, taken_of
 from tidegate.integrations._guard import STATUS, problem_members
 from tidegate.integrations.starlette import RateLimit, denial
 
@@ -95,12 +95,19 @@ def limit(quotas: Quotas | None = None, *, scope: str | None = None, **options: 
     guard = route.guard
 
     async def check(connection: HTTPConnection, response: Response) -> Decision:
-        decision = await route.check_async(connection)
-        fields: Fields | None = connection.scope.get(_FIELDS)
+        asgi = connection.scope
+        if route.is_here:
+            decision = route.check_here(asgi)
+            if decision.delay_ns:
+                await guard.delay_async(decision)
+        else:
+            decision = await route.check_async(connection)
+        fields: Fields | None = asgi.get(_FIELDS)
         if not decision.allowed:
+            await give_back_async(asgi)
             if fields is not None:
                 fields.clear()  # those of earlier limits, which were given back
-            raise _denied(connection.scope, guard, decision)
+            raise _denied(asgi, guard, decision)
         if guard.is_telling:
             (response.raw_headers if fields is None else fields).extend(decision.header_pairs())
         return decision

@@ -14,6 +14,7 @@ from flask.globals import request_ctx
 from werkzeug.exceptions import TooManyRequests
 
 from tidegate.errors import ConfigError
+from tidegate.integrations._address import peer_address
 from tidegate.integrations._environ import attributes_of, path_of
 from tidegate.integrations._exchange import Exchange
 from tidegate.integrations._guard import PROBLEM_JSON, Guard, problem, problem_members
@@ -265,7 +266,7 @@ def _ask(guard: Guard, request: Request, scope: str | None) -> None:
     if exchange is None:
         # A request context made by hand: nobody sends a response, and the exchange ends when the context is dropped.
         exchange = environ[_EXCHANGE] = Exchange()
-    attributes = attributes_of(environ, guard.reads)
+    attributes = {"ip": peer_address(environ.get("REMOTE_ADDR"))} if guard.is_simple else attributes_of(environ, guard.reads)
     if scope is not None:
         attributes["scope"] = scope
     decision = environ[DECISION] = exchange.ask(guard, attributes, request)

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from tidegate.integrations._address import peer_address
 from tidegate.integrations._environ import attributes_of, path_of
 from tidegate.integrations._exchange import Exchange
 from tidegate.integrations._guard import PROBLEM_JSON, Guard, problem
@@ -79,7 +80,8 @@ class RateLimit:
         if guard.mark in counted or (guard.has_exemptions and guard.is_exempt(path_of(environ))):
             return self._app(environ, start_response)
         exchange = Exchange()
-        decision = environ[DECISION] = exchange.ask(guard, attributes_of(environ, guard.reads), environ)
+        attributes = {"ip": peer_address(environ.get("REMOTE_ADDR"))} if guard.is_simple else attributes_of(environ, guard.reads)
+        decision = environ[DECISION] = exchange.ask(guard, attributes, environ)
         environ[_COUNTED] = (*counted, guard.mark)
         return serve(self._app if decision.allowed else self._denied, environ, start_response, exchange)
 

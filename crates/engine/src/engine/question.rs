@@ -150,6 +150,36 @@ impl Pending {
         self.ready.io()
     }
 
+    /// Puts the question from this thread, which waits for nothing, if it can have a connection for itself. Otherwise [`job`](Self::job) is
+    /// the way.
+    pub fn send(&mut self) -> bool {
+        self.ready.send()
+    }
+
+    /// The decision, if the answer to what was sent so has come. What is given back is still under way if it has a
+    /// [`socket`](Self::socket), and otherwise a job for the store's thread.
+    ///
+    /// # Errors
+    /// It has not come.
+    #[allow(clippy::result_large_err, reason = "it is the same value that was passed in")]
+    pub fn look(mut self) -> Result<Decision, Self> {
+        match self.ready.look() {
+            Some(outcome) => Ok(self.engine.answer(self.question, outcome)),
+            None => Err(self),
+        }
+    }
+
+    /// What is readable when something came to a question that was sent so.
+    #[cfg(unix)]
+    pub fn socket(&self) -> Option<std::os::fd::BorrowedFd<'_>> {
+        self.ready.socket()
+    }
+
+    /// How much longer to look before it is made a job.
+    pub fn patience(&self) -> Duration {
+        self.ready.patience()
+    }
+
     /// A job for that thread, which puts the question and calls `deliver` with the decision: it must not wait for anything.
     pub fn job(self, deliver: impl FnOnce(Decision) + Send + 'static) -> Job {
         let Self { engine, question, ready } = self;

@@ -290,9 +290,42 @@ impl Ready {
         }
     }
 
-    /// A job that sends it, and calls `deliver` with the answer or, when the budget is over, with the news that there is none.
+    /// Sends it from this thread, which waits for nothing, if it can have a connection for itself: see [`Answer::send`].
+    pub(crate) fn send(&mut self) -> bool {
+        self.answer.send()
+    }
+
+    /// The answer to what was sent so, if it has come. Otherwise it is still to be waited for.
+    pub(crate) fn look(&mut self) -> Option<Result<Verdict, StoreError>> {
+        let reply = self.answer.look()?;
+        self.parts.take_in_time(&self.call, &reply);
+        // Who looks late was busy with something else: that is not held against the store, which would have been left to others by then.
+        let seen_at = monotonic_ns().min(self.call.sent_at.saturating_add(nanoseconds(self.budget / 2)));
+        self.call.watch.tell(seen_at, reply.as_ref().map(drop));
+        Some(reply.and_then(verdict))
+    }
+
+    /// What is readable when something came to a call that was sent so.
+    #[cfg(unix)]
+    pub(crate) fn socket(&self) -> Option<std::os::fd::BorrowedFd<'_>> {
+        self.answer.socket()
+    }
+
+    /// How much longer to look: half the budget. The rest is for the store's thread, whose timers are exact.
+    pub(crate) fn patience(&self) -> Duration {
+        (self.budget / 2).saturating_sub(self.elapsed())
+    }
+
+    fn elapsed(&self) -> Duration {
+        Duration::from_nanos(monotonic_ns().saturating_sub(self.call.sent_at))
+    }
+
+    /// A job that sends it, unless it was sent, and calls `deliver` with the answer or, when the budget is over, with the news that there is none.
     pub(crate) fn job(self, deliver: impl FnOnce(Result<Verdict, StoreError>) + Send + 'static) -> Job {
+        // What was sent already has begun to use its budget up.
+        let used = if self.answer.is_under_way() { self.elapsed() } else { Duration::ZERO };
         let Self { parts, call, mut answer, budget } = self;
+        let budget = budget.saturating_sub(used);
         Box::pin(async move {
             if let Ok(reply) = timeout(before(budget), &mut answer).await {
                 parts.take_in_time(&call, &reply);
@@ -350,6 +383,10 @@ impl Drop for Asked {
             parts.take_in_late(&call, &reply);
         }));
     }
+}
+
+fn nanoseconds(time: Duration) -> Ticks {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
 fn verdict(reply: Reply) -> Result<Verdict, StoreError> {

@@ -23,7 +23,7 @@ use tokio::time::Instant;
 use super::resp::{Command, Value};
 use super::url::{Address, Login};
 use crate::store::StoreError;
-use line::{Exchanged, Line, Taken};
+use line::{Exchanged, Line, Sent, Taken};
 use queue::Queue;
 
 /// Why there is no reply.
@@ -157,33 +157,51 @@ impl Node {
     /// The same on a thread that waits for the answer until `deadline` (by [`monotonic_ns`](crate::clock::monotonic_ns)), if it can
     /// have a connection for itself.
     pub fn exchange(&self, command: &Command, deadline: Ticks) -> Exchange {
-        if self.login.tls.is_some() {
-            return Exchange::Nothing;
-        }
-        let (line, epoch) = match self.queue.take_line() {
-            Taken::Line(line, epoch) => (line, epoch),
-            Taken::Make(epoch) => {
-                self.io.spawn(make_line(Arc::clone(&self.queue), self.address.clone(), Arc::clone(&self.login), epoch));
-                return Exchange::Nothing;
-            }
-            Taken::Nothing => return Exchange::Nothing,
-        };
+        let Some((line, epoch)) = self.take_line() else { return Exchange::Nothing };
         let (line, answer) = match line.exchange(command.as_bytes(), deadline) {
             Exchanged::Answer(line, value) => (Some(line), Exchange::Answer(Ok(value))),
             Exchanged::NotSent => (None, Exchange::Nothing),
             Exchanged::Lost(why) => (None, Exchange::Answer(Err(CallError::Lost(life::at(&self.address, why))))),
-            Exchanged::Late(late) => {
-                let (reply, answer) = oneshot::channel();
-                let (address, stall_limit) = (self.address.clone(), self.login.stall_limit);
-                self.io.spawn(async move {
-                    let answer = late.answer(stall_limit).await.map_err(|why| CallError::Lost(life::at(&address, why)));
-                    // Who does not wait any more need not know.
-                    let _ = reply.send(answer);
-                });
-                (None, Exchange::Late(answer))
-            }
+            Exchanged::Late(sent) => (None, Exchange::Late(self.await_later(sent))),
         };
         self.queue.put_line(line, epoch);
+        answer
+    }
+
+    /// Sends a command on a thread that waits for nothing, if it can have a connection for itself.
+    pub fn send(self: &Arc<Self>, command: &Command) -> Option<UnderWay> {
+        let (line, epoch) = self.take_line()?;
+        let sent = line.send(command.as_bytes());
+        if sent.is_none() {
+            self.queue.put_line(None, epoch);
+        }
+        sent.map(|sent| UnderWay { node: Arc::clone(self), sent: Some(sent), epoch })
+    }
+
+    /// The line, if the thread can have it.
+    fn take_line(&self) -> Option<(Line, u64)> {
+        if self.login.tls.is_some() {
+            return None;
+        }
+        match self.queue.take_line() {
+            Taken::Line(line, epoch) => Some((line, epoch)),
+            Taken::Make(epoch) => {
+                self.io.spawn(make_line(Arc::clone(&self.queue), self.address.clone(), Arc::clone(&self.login), epoch));
+                None
+            }
+            Taken::Nothing => None,
+        }
+    }
+
+    /// Has a task wait for an answer.
+    fn await_later(&self, sent: Sent) -> oneshot::Receiver<Result<Value, CallError>> {
+        let (reply, answer) = oneshot::channel();
+        let (address, stall_limit) = (self.address.clone(), self.login.stall_limit);
+        self.io.spawn(async move {
+            let answer = sent.answer(stall_limit).await.map_err(|why| CallError::Lost(life::at(&address, why)));
+            // Who does not wait any more need not know.
+            let _ = reply.send(answer);
+        });
         answer
     }
 
@@ -220,6 +238,53 @@ impl Node {
     /// Ends the connection and all attempts. Calls fail from now on, and those in flight are lost.
     pub fn close(&self) {
         self.queue.close();
+    }
+}
+
+/// A call that was sent on a connection of its own, and that no thread waits for.
+#[derive(Debug)]
+pub struct UnderWay {
+    node: Arc<Node>,
+    /// `None` when it was answered.
+    sent: Option<Sent>,
+    epoch: u64,
+}
+
+impl UnderWay {
+    /// The answer, or how it was lost; `None` if it has not come yet.
+    pub fn look(&mut self) -> Option<Result<Value, CallError>> {
+        let (line, answer) = match self.sent.take()?.look() {
+            Exchanged::Answer(line, value) => (Some(line), Ok(value)),
+            Exchanged::Lost(why) => (None, Err(CallError::Lost(life::at(&self.node.address, why)))),
+            Exchanged::NotSent => (None, Err(CallError::NotSent(life::at(&self.node.address, link::hung_up())))),
+            Exchanged::Late(sent) => {
+                self.sent = Some(sent);
+                return None;
+            }
+        };
+        self.node.queue.put_line(line, self.epoch);
+        Some(answer)
+    }
+
+    /// Has a task wait for the answer instead.
+    pub fn leave(mut self) -> Option<oneshot::Receiver<Result<Value, CallError>>> {
+        let answer = self.node.await_later(self.sent.take()?);
+        self.node.queue.put_line(None, self.epoch);
+        Some(answer)
+    }
+
+    /// What is readable when something came.
+    #[cfg(unix)]
+    pub fn socket(&self) -> Option<std::os::fd::BorrowedFd<'_>> {
+        self.sent.as_ref().map(Sent::socket)
+    }
+}
+
+impl Drop for UnderWay {
+    fn drop(&mut self) {
+        if self.sent.is_some() {
+            self.node.queue.put_line(None, self.epoch);
+        }
     }
 }
 

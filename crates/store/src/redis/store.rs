@@ -18,6 +18,7 @@ use tidegate_core::time::{Calendar, Tick, Ticks};
 use super::clock::ServerClock;
 use super::heartbeat;
 use super::io::Io;
+use super::node::UnderWay;
 use super::resp::{Command, Value};
 use super::script::{Build, Call, Op, Reply, Scripts, key};
 use super::spread;
@@ -32,8 +33,10 @@ const PATIENCE_NS: Ticks = 10_000_000_000;
 /// A call that was made up. As a future it sends the call and waits for the answer, which will come or not; it is to be polled where the timers of the
 /// store's thread are: see [`RedisStore::io`].
 pub struct Answer {
-    /// Of one call that was not sent yet.
+    /// Of one call that was not sent yet, or on a connection of its own.
     made: Option<Box<Made>>,
+    /// That connection.
+    under_way: Option<UnderWay>,
     /// Of a call that is on its way, or of several.
     waiting: Option<Waiting>,
 }
@@ -49,11 +52,11 @@ struct Made {
 impl Answer {
     /// What this will say.
     pub fn new(answer: impl Future<Output = Result<Reply, StoreError>> + Send + 'static) -> Self {
-        Self { made: None, waiting: Some(Box::pin(answer)) }
+        Self { made: None, under_way: None, waiting: Some(Box::pin(answer)) }
     }
 
     fn of_call(inner: Arc<Inner>, slot: Slot, call: Call) -> Self {
-        Self { made: Some(Box::new(Made { inner, slot, call })), waiting: None }
+        Self { made: Some(Box::new(Made { inner, slot, call })), under_way: None, waiting: None }
     }
 
     /// Sends the call, and waits for the answer on this very thread, if it can have a connection for itself. `None` if there is no answer yet: then
@@ -70,6 +73,40 @@ impl Answer {
         }
         None
     }
+
+    /// Sends the call from this very thread, which waits for nothing, if it can have a connection for itself. Then somebody has to
+    /// [look](Self::look) when something came. In any case this is still a future.
+    pub fn send(&mut self) -> bool {
+        let Some(made) = &self.made else { return false };
+        if self.under_way.is_none() && made.call.answer(made.inner.clock.now()).is_none() {
+            self.under_way = made.inner.topology.send(made.slot, &made.call);
+        }
+        self.under_way.is_some()
+    }
+
+    /// The answer to a call that was sent so. `None` if it has not come, or if the call has to go another way: this is still a future.
+    pub fn look(&mut self) -> Option<Result<Reply, StoreError>> {
+        let answer = self.under_way.as_mut()?.look()?;
+        self.under_way = None;
+        let made = self.made.take()?;
+        let judged = made.inner.topology.judge(answer);
+        if judged.is_none() {
+            self.made = Some(made);
+            return None;
+        }
+        judged.map(|answer| answer.and_then(|value| made.inner.understand(&made.call, &value)))
+    }
+
+    /// Whether a call is under way that was sent so.
+    pub fn is_under_way(&self) -> bool {
+        self.under_way.is_some()
+    }
+
+    /// What is readable when something came, as long as a call is under way that was sent so.
+    #[cfg(unix)]
+    pub fn socket(&self) -> Option<std::os::fd::BorrowedFd<'_>> {
+        self.under_way.as_ref()?.socket()
+    }
 }
 
 impl Future for Answer {
@@ -77,7 +114,13 @@ impl Future for Answer {
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         if let Some(made) = self.made.take() {
-            *self = Self::new(async move { made.inner.send(made.slot, &made.call).await });
+            *self = match self.under_way.take() {
+                None => Self::new(async move { made.inner.send(made.slot, &made.call).await }),
+                Some(under_way) => {
+                    let value = made.inner.topology.await_later(under_way);
+                    Self::new(async move { made.inner.understand(&made.call, &value.await?) })
+                }
+            };
         }
         // After its end a future is not polled again.
         self.waiting.as_mut().map_or(Poll::Pending, |answer| answer.as_mut().poll(context))

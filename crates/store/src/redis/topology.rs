@@ -44,6 +44,7 @@ use self::cluster::Cluster;
 use self::health::Kind;
 use self::sentinel::Sentinels;
 use self::shared::Shared;
+use super::node::{CallError, UnderWay};
 use super::resp::{Command, Value};
 use super::url::{self, RedisConfig};
 use crate::store::StoreError;
@@ -147,6 +148,27 @@ impl Topology {
     /// The same on a thread that waits for the answer until `deadline`, if it can have a connection for itself: nobody is woken for it then.
     pub fn exchange(&self, slot: Slot, call: &impl Calls, deadline: Ticks) -> Exchange {
         call::exchange(&self.shared, slot, call, deadline)
+    }
+
+    /// Sends a call on a thread that waits for nothing, if it can have a connection for itself. What comes back is for [`judge`](Self::judge).
+    pub fn send(&self, slot: Slot, call: &impl Calls) -> Option<UnderWay> {
+        call::send(&self.shared, slot, call)
+    }
+
+    /// What the answer to such a call says; `None` if it did not run, and has to be sent by [`call`](Self::call).
+    pub fn judge(&self, answer: Result<Value, CallError>) -> Option<Result<Value, StoreError>> {
+        call::judge(&self.shared, answer)
+    }
+
+    /// Has a task wait for the answer to such a call.
+    pub fn await_later(&self, under_way: UnderWay) -> impl Future<Output = Result<Value, StoreError>> + Send + 'static {
+        let answer = under_way.leave();
+        async move {
+            match answer {
+                Some(answer) => call::late(answer).await,
+                None => Err(StoreError::protocol("the call was answered already")),
+            }
+        }
     }
 
     /// The same for a plain command, whose keys are all in the slot.

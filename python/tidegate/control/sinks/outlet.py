@@ -11,6 +11,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from tidegate.control.live import SinkState
+from tidegate.control.polite import give_way
 from tidegate.service.log import LOG
 
 if TYPE_CHECKING:
@@ -121,6 +122,7 @@ class Outlet:
             self._queue.clear()
 
     def _run(self) -> None:
+        give_way()
         pause = PAUSE_MIN_S
         while (batch := self._wait()) is not None:
             if self._try(batch):

@@ -3,6 +3,8 @@
 //! A call that goes through the queue wakes the task of the connection, and its answer wakes the task and then the caller. Where a core sleeps, each of
 //! these takes longer than the server needs to answer. A thread that has nothing else to do writes and reads on a connection of its own instead. There
 //! is one for each server, which only one thread has at a time, and only while nothing is under way on the other: who is in company travels with it.
+//!
+//! The thread of an event loop must not wait there. It sends, has the loop watch the connection, and looks for the answer when something came.
 
 use std::io::{self, ErrorKind};
 use std::time::Duration;
@@ -34,12 +36,12 @@ pub(super) enum Exchanged {
     /// It was sent, at least in part, and the connection is gone.
     Lost(StoreError),
     /// It was not answered in time.
-    Late(Late),
+    Late(Sent),
 }
 
-/// A call that was not answered in time.
+/// A call that was sent, at least in part, and not answered yet.
 #[derive(Debug)]
-pub(super) struct Late {
+pub(super) struct Sent {
     line: Line,
     /// What the connection did not take.
     rest: Vec<u8>,
@@ -53,9 +55,7 @@ impl Line {
 
     /// Sends a command, and waits for its answer until the deadline, by [`monotonic_ns`].
     pub(super) fn exchange(mut self, command: &[u8], deadline: Ticks) -> Exchanged {
-        // A server that hung up, or said what nobody asked for, is found out before it is trusted with a charge.
-        let is_silent = matches!(self.wire.read(self.parser.space()), Err(error) if error.kind() == ErrorKind::WouldBlock);
-        if !is_silent || !self.parser.rest().is_empty() {
+        if !self.is_silent() {
             return Exchanged::NotSent;
         }
         let mut rest = command;
@@ -64,11 +64,28 @@ impl Line {
                 Ok(Some(value)) => break value,
                 Ok(None) => {}
                 Err(_) if rest.len() == command.len() => return Exchanged::NotSent,
-                Err(Stop::TooLate) => return Exchanged::Late(Late { line: self, rest: rest.to_vec() }),
+                Err(Stop::TooLate) => return Exchanged::Late(Sent { line: self, rest: rest.to_vec() }),
                 Err(Stop::Broken(why)) => return Exchanged::Lost(why),
             }
         };
         Exchanged::Answer(self, answer)
+    }
+
+    /// Sends a command, and waits for nothing. `None` if not a byte was sent: the connection is of no use any more.
+    pub(super) fn send(mut self, command: &[u8]) -> Option<Sent> {
+        if !self.is_silent() {
+            return None;
+        }
+        match self.wire.write(command) {
+            Ok(length) if length > 0 => Some(Sent { line: self, rest: command[length..].to_vec() }),
+            _ => None,
+        }
+    }
+
+    /// A server that hung up, or said what nobody asked for, is found out before it is trusted with a charge.
+    fn is_silent(&mut self) -> bool {
+        matches!(self.wire.read(self.parser.space()), Err(error) if error.kind() == ErrorKind::WouldBlock)
+            && self.parser.rest().is_empty()
     }
 
     /// Waits until the connection takes or gives something, and lets it.
@@ -83,6 +100,11 @@ impl Line {
             return Ok(None);
         }
         self.wait(Direction::In, deadline)?;
+        self.receive()
+    }
+
+    /// Takes what came: the answer, if it is whole.
+    fn receive(&mut self) -> Result<Option<Value>, Stop> {
         match self.wire.read(self.parser.space()) {
             Ok(0) => return Err(Stop::Broken(hung_up())),
             Ok(length) => self.parser.filled(length),
@@ -110,7 +132,22 @@ impl From<io::Error> for Stop {
     }
 }
 
-impl Late {
+impl Sent {
+    /// Whether the answer has come by now.
+    pub(super) fn look(mut self) -> Exchanged {
+        match self.line.receive() {
+            Ok(Some(value)) => Exchanged::Answer(self.line, value),
+            Ok(None) | Err(Stop::TooLate) => Exchanged::Late(self),
+            Err(Stop::Broken(why)) => Exchanged::Lost(why),
+        }
+    }
+
+    /// What is readable when something came.
+    #[cfg(unix)]
+    pub(super) fn socket(&self) -> std::os::fd::BorrowedFd<'_> {
+        self.line.wire.socket()
+    }
+
     /// Waits for the answer after all, in a task; not longer than on any connection.
     pub(super) async fn answer(self, stall_limit: Duration) -> Result<Value, StoreError> {
         let Line { wire, mut parser } = self.line;

@@ -4,7 +4,7 @@ use std::io;
 #[cfg(unix)]
 use std::io::{Read, Write};
 #[cfg(unix)]
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -50,15 +50,18 @@ impl Wire {
         use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
         let flags = if direction == Direction::In { PollFlags::IN } else { PollFlags::OUT };
-        let file = match self {
-            Self::Tcp(stream) => stream.as_fd(),
-            Self::Unix(stream) => stream.as_fd(),
-        };
         let limit = Timespec::try_from(limit).map_err(|_| io::ErrorKind::InvalidInput)?;
-        match poll(&mut [PollFd::from_borrowed_fd(file, flags)], Some(&limit)) {
+        match poll(&mut [PollFd::from_borrowed_fd(self.socket(), flags)], Some(&limit)) {
             Ok(ready) => Ok(ready > 0),
             Err(rustix::io::Errno::INTR) => Ok(true),
             Err(error) => Err(error.into()),
+        }
+    }
+
+    pub(super) fn socket(&self) -> BorrowedFd<'_> {
+        match self {
+            Self::Tcp(stream) => stream.as_fd(),
+            Self::Unix(stream) => stream.as_fd(),
         }
     }
 

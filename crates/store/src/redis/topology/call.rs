@@ -16,7 +16,7 @@ use super::shared::Shared;
 use super::single::is_a_cluster;
 use super::slots::Slot;
 use super::{Calls, Exchange};
-use crate::redis::node::{self, CallError, Node};
+use crate::redis::node::{self, CallError, Node, UnderWay};
 use crate::redis::resp::{Command, Value, store_error};
 use crate::redis::url::Address;
 use crate::store::StoreError;
@@ -81,16 +81,7 @@ async fn follow(shared: &Shared, slot: Slot, call: &impl Calls) -> Result<Value,
 pub(super) fn exchange(shared: &Shared, slot: Slot, call: &impl Calls, deadline: Ticks) -> Exchange {
     let Ok(node) = shared.known_owner(slot) else { return Exchange::Nothing };
     match node.exchange(&call.by_hash(), deadline) {
-        node::Exchange::Answer(Ok(Value::Error(text))) => match Meaning::of(&text) {
-            Meaning::Final => Exchange::Answer(failure(text)),
-            // It did not run, and will be told the same again, by who knows what to do.
-            _ => Exchange::Nothing,
-        },
-        node::Exchange::Answer(Ok(value)) => Exchange::Answer(Ok(value)),
-        node::Exchange::Answer(Err(error)) => {
-            shared.doubt.notify_one();
-            Exchange::Answer(Err(error.into_store_error()))
-        }
+        node::Exchange::Answer(answer) => judge(shared, answer).map_or(Exchange::Nothing, Exchange::Answer),
         node::Exchange::Late(answer) => {
             shared.doubt.notify_one();
             Exchange::Late(Box::pin(late(answer)))
@@ -99,8 +90,29 @@ pub(super) fn exchange(shared: &Shared, slot: Slot, call: &impl Calls, deadline:
     }
 }
 
+/// Sends a call on a thread that waits for nothing, under the same conditions.
+pub(super) fn send(shared: &Shared, slot: Slot, call: &impl Calls) -> Option<UnderWay> {
+    shared.known_owner(slot).ok()?.send(&call.by_hash())
+}
+
+/// What an answer on such a connection says; `None` if the call did not run, and has to go the other way.
+pub(super) fn judge(shared: &Shared, answer: Result<Value, CallError>) -> Option<Result<Value, StoreError>> {
+    match answer {
+        Ok(Value::Error(text)) => match Meaning::of(&text) {
+            Meaning::Final => Some(failure(text)),
+            // It will be told the same again, by who knows what to do.
+            _ => None,
+        },
+        Ok(value) => Some(Ok(value)),
+        Err(error) => {
+            shared.doubt.notify_one();
+            Some(Err(error.into_store_error()))
+        }
+    }
+}
+
 /// What a late answer says.
-async fn late(answer: oneshot::Receiver<Result<Value, CallError>>) -> Result<Value, StoreError> {
+pub(super) async fn late(answer: oneshot::Receiver<Result<Value, CallError>>) -> Result<Value, StoreError> {
     match answer.await {
         Ok(Ok(Value::Error(text))) => failure(text),
         Ok(answer) => answer.map_err(CallError::into_store_error),
