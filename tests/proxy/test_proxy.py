@@ -11,6 +11,7 @@ import signal
 import socket
 import ssl
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -253,6 +254,32 @@ def test_a_drain_answers_what_runs(upstream: Upstream) -> None:
 
         assert size == first + rest
         assert 0 == proxy.wait()
+
+
+def test_a_drain_under_load_loses_no_request(upstream: Upstream, eventually: Eventually) -> None:
+    """Who asks without a pause is answered until it is told that its connection ends; nobody is cut off."""
+    statuses: list[int] = []
+
+    def load(address: str) -> None:
+        connection = http.client.HTTPConnection(address, timeout=30)
+        is_last = False
+        while not is_last:
+            connection.request("GET", "/")
+            response = connection.getresponse()
+            is_last = response.will_close
+            response.read()
+            statuses.append(response.status)
+        connection.close()
+
+    with Running([upstream.url], settings={"shutdown.limit": "30s"}) as proxy, ThreadPoolExecutor(4) as pool:
+        clients = [pool.submit(load, proxy.address.removeprefix("http://")) for _ in range(4)]
+        eventually(lambda: len(statuses) >= 40)
+        proxy.send(signal.SIGTERM)
+        for client in clients:
+            client.result(timeout=30)
+
+        assert 0 == proxy.wait()
+    assert {200} == set(statuses)
 
 
 def test_a_server_that_is_killed_costs_only_what_it_was_working_on(eventually: Eventually) -> None:
