@@ -177,7 +177,8 @@ impl Mailbox {
     /// Sends the questions that were collected.
     fn send(&self) {
         let mut questions = std::mem::take(&mut *self.unsent.lock());
-        let is_alone = questions.len() == 1;
+        // Not beside one that is under way: two tasks that ask in turn had better travel together.
+        let is_alone = questions.len() == 1 && self.alone.lock().is_none();
         self.was_alone.store(is_alone, Ordering::Relaxed);
         if is_alone {
             questions = questions.into_iter().filter_map(|question| self.send_alone(question).err()).collect();
