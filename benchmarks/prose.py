@@ -112,7 +112,7 @@ One service with its control plane on core 0, loaded by wrk from core 1 as fully
 Pages are made by Python on the core that the checks want, so what they cost is at its highest here: its threads give way (`nice` 15) and all who look share what was drawn. The price is paid by who looks: pages take longer while every check is wanted.
 """,
     "Control plane, quotas of customers": """
-Each override has a quota that no other has, a tier and one of 500 tenants. Checks are calls from Python, in turns; the fastest round counts, in processor time.
+Each override has a quota that no other has, a tier and one of 500 tenants. Checks are calls from Python, in turns; the fastest round counts, in processor time. A key has to be digested and looked up, which a caller in the same process can measure; of a check over HTTP it is a small part. Both are held against a bar.
 """,
     "Control plane, what events cost": """
 The load of the service's checks, with a control plane that takes events and counts beside it on the same core, and without one; all are allowed, or all are denied.

@@ -69,6 +69,16 @@ def test_keys_are_counted_apart_and_who_has_none_by_address(upstream: Upstream) 
         assert ["per_client"] == denied.json["violated-policies"]
 
 
+def test_who_makes_up_keys_is_its_address(upstream: Upstream) -> None:
+    """A key that is none of the valid ones names nobody: all of them, and requests without one, are counted together."""
+    with here([upstream.url], PER_CLIENT.replace("{header: x-api-key}", '{header: x-api-key, valid: ["live_*"]}')) as proxy:
+        made_up = [ask(proxy, "GET", "/", headers={"x-api-key": f"guess_{number}"}).status for number in range(3)]
+        none = ask(proxy, "GET", "/").status
+        valid = [ask(proxy, "GET", "/", headers={"x-api-key": f"live_{number}"}).status for number in range(4)]
+
+    assert ([200] * 3, 429, [200] * 4) == (made_up, none, valid)
+
+
 def test_a_client_of_http2_is_served(upstream: Upstream) -> None:
     """Without TLS, by knowing that HTTP/2 is spoken; many requests at a time."""
 

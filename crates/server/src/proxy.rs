@@ -15,6 +15,7 @@
 //! | `counts` | what is counted of servers |
 //! | `exchange` | one request to one server, up to the head of the response |
 //! | `request_body`, `response_body` | bodies, read as fast as the other side takes them |
+//! | `rehearse` | what a server would be sent, for fuzzers |
 //! | `request_id` | a name for each request |
 //! | `refuse` | a request that goes nowhere, and what becomes of its body |
 //! | `settle` | costs that only the server knows |
@@ -47,6 +48,7 @@ mod head;
 mod health;
 mod pool;
 mod refuse;
+mod rehearse;
 mod request_body;
 mod request_id;
 mod resolve;
@@ -63,6 +65,7 @@ mod tunnel;
 
 pub(crate) use counts::{GroupSummary, Outcome, ServerSummary};
 pub(crate) use health::State;
+pub use rehearse::rehearse;
 pub(crate) use request_body::Progress;
 pub use settings::ProxySettings;
 pub(crate) use tend::tend;

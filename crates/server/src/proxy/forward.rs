@@ -210,7 +210,7 @@ fn switch(mut response: Response<Incoming>, mut held: Held, wants: Wants) -> Res
 
 /// A request as servers get it.
 #[derive(Debug)]
-struct Outgoing {
+pub(super) struct Outgoing {
     method: Method,
     path: PathAndQuery,
     /// Without `Host`.
@@ -222,7 +222,7 @@ struct Outgoing {
 }
 
 impl Outgoing {
-    fn new(asked: Asked<'_>, group: &Group) -> Self {
+    pub(super) fn new(asked: Asked<'_>, group: &Group) -> Self {
         let Asked { head, body, path, wants, origin } = asked;
         let Parts { method, uri, mut headers, version, .. } = head;
         let said = headers.remove(HOST).filter(|host| !host.is_empty());
@@ -277,7 +277,7 @@ impl Outgoing {
     }
 
     /// The request for one server. Fields and body go with it, the rest stays.
-    fn request(&mut self, server: &Server, group: &Group) -> Request<RequestBody> {
+    pub(super) fn request(&mut self, server: &Server, group: &Group) -> Request<RequestBody> {
         let authority = &server.url.authority;
         let said = self.host.as_ref().filter(|_| group.settings.host == HostPolicy::Preserve);
         let host = said.cloned().or_else(|| HeaderValue::try_from(authority.as_str()).ok());

@@ -156,7 +156,7 @@ pub(super) async fn serve<H: Handler>(socket: Plain, peer: Peer, place: Place) {
             match (end, activity.take_tunnel()) {
                 (End::SlowHead, _) => say_too_slow(parts.io.into_inner()).await,
                 (End::Finished, Some(tunnel)) => {
-                    drive_tunnel(parts.io.into_inner().not_following(), parts.read_buf, tunnel, &shared).await
+                    drive_tunnel(parts.io.into_inner().not_following(), parts.read_buf, tunnel, &shared).await;
                 }
                 _ => {}
             }

@@ -75,7 +75,7 @@ async fn a_server_that_breaks_off_costs_only_what_must_not_be_repeated() {
 }
 
 #[tokio::test]
-async fn the_total_time_also_holds_while_connecting() {
+async fn a_connection_that_does_not_come_is_waited_for_so_long_as_settings_say() {
     // Nobody accepts, and the queue is full: who connects waits.
     let full = tokio::net::TcpSocket::new_v4().expect("a socket");
     full.bind("127.0.0.1:0".parse().expect("an address")).expect("a free port");
@@ -83,9 +83,12 @@ async fn the_total_time_also_holds_while_connecting() {
     let address = listener.local_addr().expect("an address");
     let _waiting: Vec<_> = (0..8).map(|_| tokio::spawn(TcpStream::connect(address))).collect();
     tokio::time::sleep(Duration::from_millis(50)).await;
-    let settings = json!({"connect_timeout": 0, "total_timeout": 0.3, "retries": 5});
-    let proxy = Running::before(&group("app", &[format!("http://{address}")], &settings));
-    assert_eq!(proxy.client().await.get("/").await.status(), 504);
+    let by_connection = json!({"connect_timeout": 0.3, "total_timeout": 0, "retries": 0});
+    let by_request = json!({"connect_timeout": 0, "total_timeout": 0.3, "retries": 5});
+    for settings in [by_connection, by_request] {
+        let proxy = Running::before(&group("app", &[format!("http://{address}")], &settings));
+        assert_eq!(proxy.client().await.get("/").await.status(), 504, "{settings}");
+    }
 }
 
 #[tokio::test]

@@ -78,9 +78,9 @@ fn a_head_that_comes_as_a_whole_needs_no_memory() {
     let mut framing = Framing::default();
     framing.follow([PLAIN, CHUNKS, LENGTH_OF_THREE].concat().as_bytes());
     assert_eq!(framing.begun.capacity(), 0);
-    framing.follow(PLAIN.repeat(2)[..PLAIN.len() + 10].as_bytes());
+    framing.follow(&PLAIN.repeat(2).as_bytes()[..PLAIN.len() + 10]);
     assert_eq!(framing.begun, b"GET / HTTP");
-    framing.follow(&[b'x'; 100_000]);
+    framing.follow(&b"x".repeat(100_000));
     assert_eq!(framing.begun.len(), LINE_MAX + 1, "a line without an end");
 }
 
