@@ -191,7 +191,7 @@ async def _one_script(store: str | None, _budget: float) -> FastAPI:
         async def __call__(
             self, scope: dict[str, Any], receive: Callable[[], Awaitable[Any]], send: Callable[[Any], Awaitable[None]]
         ) -> None:
-            await redis.evalsha(script, 1, "bench")
+            await redis.evalsha(script, 1, "baseline")
             await self._app(scope, receive, send)
 
     app.add_middleware(Ask)

@@ -57,7 +57,8 @@ def test_four_workers_on_one_store_admit_exactly_the_limit(server: Single, event
     assert 1 < len({answer.json["pid"] for _, answer in admitted})
 
 
-async def test_a_frozen_store_does_not_stop_the_event_loop() -> None:
+@pytest.mark.parametrize("quotas", ["1000/minute", "1000/minute, 1000 concurrent"])
+async def test_a_frozen_store_does_not_stop_the_event_loop(quotas: str) -> None:
     """Requests are answered within moments, by this process's share; meanwhile the loop turns."""
 
     async def app(_scope: Any, _receive: Any, send: Any) -> None:  # noqa: ANN401  # as ASGI has them
@@ -65,7 +66,7 @@ async def test_a_frozen_store_does_not_stop_the_event_loop() -> None:
         await send({"type": "http.response.body"})
 
     with Single() as store:
-        limit = RateLimit(app, "1000/minute, 1000 concurrent", store=store.url())
+        limit = RateLimit(app, quotas, store=store.url())
         statuses = await _asked(limit, 20)
         store.freeze()
         try:

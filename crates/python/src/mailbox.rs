@@ -77,8 +77,8 @@ impl Mailbox {
         let mut unsent = self.unsent.lock();
         if unsent.is_empty() && self.was_alone.load(Ordering::Relaxed) {
             question = match self.send_alone(question) {
-                Ok(()) => return ticket,
-                Err(question) => question,
+                None => return ticket,
+                Some(question) => question,
             };
         }
         unsent.push(question);
@@ -100,16 +100,16 @@ impl Mailbox {
     }
 
     /// Sends a question that is alone, and keeps it; gives it back if the store's thread has to go on with it.
-    fn send_alone(&self, mut question: Question) -> Result<(), Question> {
+    fn send_alone(&self, mut question: Question) -> Option<Question> {
         let mut alone = self.alone.lock();
         if alone.is_some() || !question.pending.send() {
-            return Err(question);
+            return Some(question);
         }
         if !question.pending.socket().is_some_and(|socket| self.watch.begin(socket)) {
-            return Err(question);
+            return Some(question);
         }
         *alone = Some(question);
-        Ok(())
+        None
     }
 
     /// Before looking for letters: a decision that comes afterwards rings again.
@@ -177,10 +177,11 @@ impl Mailbox {
     /// Sends the questions that were collected.
     fn send(&self) {
         let mut questions = std::mem::take(&mut *self.unsent.lock());
-        let is_alone = questions.len() == 1;
+        // Not beside one that is under way: two tasks that ask in turn had better travel together.
+        let is_alone = questions.len() == 1 && self.alone.lock().is_none();
         self.was_alone.store(is_alone, Ordering::Relaxed);
         if is_alone {
-            questions = questions.into_iter().filter_map(|question| self.send_alone(question).err()).collect();
+            questions = questions.into_iter().filter_map(|question| self.send_alone(question)).collect();
         }
         self.send_by_thread(questions);
     }

@@ -6,6 +6,7 @@
 //! Prints one line of JSON: the calls after the first second, those of them that were not answered with 200, and percentiles in microseconds.
 
 #![allow(clippy::print_stdout, reason = "a program whose answer is what it prints")]
+#![allow(clippy::disallowed_methods, reason = "it measures real time")]
 #![allow(clippy::unwrap_used, reason = "what goes wrong ends it, with the place where it did")]
 
 use std::cell::RefCell;
@@ -170,7 +171,7 @@ fn report(calls: &[(Instant, f64, bool)], begun: Instant) {
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, clippy::cast_precision_loss, reason = "a part of a length")]
     let cut = |share: f64| waits[((waits.len() as f64 * share) as usize).min(waits.len() - 1)];
     #[allow(clippy::cast_precision_loss, reason = "few calls")]
-    let per_second = waits.len() as f64 / (last - begun - WARM_UP).as_secs_f64();
+    let per_second = waits.len() as f64 / (last - begun).saturating_sub(WARM_UP).as_secs_f64();
     let cuts: serde_json::Map<_, _> = CUTS.iter().map(|&(name, share)| (name.to_owned(), cut(share).into())).collect();
     let bad = calls.iter().filter(|(_, _, is_good)| !is_good).count();
     println!("{}", serde_json::json!({"calls": calls.len(), "bad": bad, "per_second": per_second, "cuts_us": cuts}));

@@ -93,24 +93,26 @@ pub(super) async fn lend(
     deadline: Instant,
 ) -> Result<Lent, DialError> {
     let worker = thread_number() & (server.pool.workers.len() - 1);
-    let found = match server.protocol {
+    let kept = match server.protocol {
         UpstreamProtocol::Http1 => {
-            let kept = server.pool.workers[worker].take_idle(group.settings.keep_alive, now).filter(|_| !must_be_new);
-            match kept {
-                Some(Idle { sender, alarm, .. }) => Ok((Sender::Http1(sender), alarm, true)),
-                None => {
-                    let dialled = within(now, deadline, group, dial::http1(&server, group)).await;
-                    dialled.map(|sender| (Sender::Http1(sender), Alarm::default(), false))
-                }
-            }
+            let idle = server.pool.workers[worker].take_idle(group.settings.keep_alive, now).filter(|_| !must_be_new);
+            idle.map(|Idle { sender, alarm, .. }| (Sender::Http1(sender), alarm))
         }
-        UpstreamProtocol::Http2 => match server.pool.workers[worker].shared() {
-            Some(sender) => Ok((Sender::Http2(sender), Alarm::default(), true)),
-            None => {
-                let connected = within(now, deadline, group, connect_shared(&server.pool, worker, &server, group)).await;
-                connected.map(|(sender, is_reused)| (sender, Alarm::default(), is_reused))
-            }
-        },
+        UpstreamProtocol::Http2 => {
+            let shared = server.pool.workers[worker].shared();
+            shared.map(|sender| (Sender::Http2(sender), Alarm::default()))
+        }
+    };
+    let found = match (kept, server.protocol) {
+        (Some((sender, alarm)), _) => Ok((sender, alarm, true)),
+        (None, UpstreamProtocol::Http1) => {
+            let dialled = within(now, deadline, group, dial::http1(&server, group)).await;
+            dialled.map(|sender| (Sender::Http1(sender), Alarm::default(), false))
+        }
+        (None, UpstreamProtocol::Http2) => {
+            let connected = within(now, deadline, group, connect_shared(&server.pool, worker, &server, group)).await;
+            connected.map(|(sender, is_reused)| (sender, Alarm::default(), is_reused))
+        }
     };
     let settings = &group.settings;
     match found {

@@ -36,7 +36,7 @@ pub struct Answer {
     /// Of one call that was not sent yet, or on a connection of its own.
     made: Option<Box<Made>>,
     /// That connection.
-    under_way: Option<UnderWay>,
+    under_way: Option<Box<UnderWay>>,
     /// Of a call that is on its way, or of several.
     waiting: Option<Waiting>,
 }
@@ -79,7 +79,7 @@ impl Answer {
     pub fn send(&mut self) -> bool {
         let Some(made) = &self.made else { return false };
         if self.under_way.is_none() && made.call.answer(made.inner.clock.now()).is_none() {
-            self.under_way = made.inner.topology.send(made.slot, &made.call);
+            self.under_way = made.inner.topology.send(made.slot, &made.call).map(Box::new);
         }
         self.under_way.is_some()
     }
@@ -117,7 +117,7 @@ impl Future for Answer {
             *self = match self.under_way.take() {
                 None => Self::new(async move { made.inner.send(made.slot, &made.call).await }),
                 Some(under_way) => {
-                    let value = made.inner.topology.await_later(under_way);
+                    let value = made.inner.topology.await_later(*under_way);
                     Self::new(async move { made.inner.understand(&made.call, &value.await?) })
                 }
             };

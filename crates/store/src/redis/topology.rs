@@ -161,6 +161,9 @@ impl Topology {
     }
 
     /// Has a task wait for the answer to such a call.
+    ///
+    /// # Errors
+    /// See [`call`](Self::call).
     pub fn await_later(&self, under_way: UnderWay) -> impl Future<Output = Result<Value, StoreError>> + Send + 'static {
         let answer = under_way.leave();
         async move {
