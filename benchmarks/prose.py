@@ -74,7 +74,7 @@ Tidegate waits for its budget, 5 ms, a few times, then its breaker is open and i
 The server has core 0 and the generator core 1, by affinity as `taskset -c` sets it; with two threads both have both cores, and share them. `grpcio.aio` does not read what it is asked.
 Everybody takes a turn in each of {service_rounds} rounds, and the fastest counts, because other work on the machine can only make one slower; the median stands beside it.
 *CPU* is the processor time of the server per call, user and system: what is left if the generator or the network were the slower part.
-Half load is half of the highest rate. There a generator of ours (`crates/server/examples/pace.rs`) makes each call when it is due, and its latency counts from that moment, without the first second. h2load sends what is due every 10 ms: what it measures at half load is mostly the wait for the others of its burst. It stands in where the generator has no core for itself.
+Half load is half of the highest rate, kept by the generator; latency there is from h2load's log of every call, from the moment of sending, without the first second. A connection of h2load sends what is due every 10 ms, each at another moment, so part of this latency is the wait for the others of a burst.
 A gRPC error is a success to h2load: the service's own count of allowed calls has to be no less than that of h2load, or the run fails.
 
 ```console
@@ -90,7 +90,7 @@ envoyproxy/ratelimit runs with its defaults, the same file, the same store and o
     "Service, HTTP": """
 64 connections, each of which asks again as soon as it is answered. Checks are JSON for {wrk_clients} clients in turn; all get the same requests. nginx has one worker and answers a constant of about the size of a decision, without reading the body.
 The endpoint of FastAPI reads a model, hits `limits` in memory and answers what is left, under uvicorn with uvloop and httptools.
-Forward-auth is a GET with the `X-Forwarded-*` of a gateway; its answer is the header fields. At half load one of the requests is made at a steady pace, as above.
+Forward-auth is a GET with the `X-Forwarded-*` of a gateway; its answer is the header fields. At half load the generator is h2load with one of the requests.
 
 ```console
 $ taskset -c 1 {wrk_command}

@@ -7,7 +7,6 @@ from typing import Any
 import grpc
 import service_servers as servers
 from child import Advance, part_of
-from pace import half_load
 from service_lanes import BOTH, GENERATOR, SERVER, Lane, Plan, Setup, missing, shown, take_turns
 from service_load import H2load, Request, program
 
@@ -76,8 +75,7 @@ def _lane(who: str, note: str, target: servers.Target, setup: Setup) -> Lane:
     _require_an_answer(target.grpc)
     request = _request(target.grpc)
     full = H2load(CONNECTIONS, STREAMS, setup.plan.seconds)
-    half = half_load(CONNECTIONS, STREAMS, setup)
-    assert half is not None, "looked for before"
+    half = H2load(CONNECTIONS, STREAMS, setup.plan.half_s)
     return Lane(
         who,
         note,

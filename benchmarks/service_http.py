@@ -8,9 +8,8 @@ from typing import Any
 
 import service_servers as servers
 from child import Advance, part_of
-from pace import half_load
 from service_lanes import BOTH, GENERATOR, SERVER, Lane, Plan, Setup, missing, take_turns
-from service_load import Load, LoadFailed, Request, Wrk, k6, program
+from service_load import H2load, Load, LoadFailed, Request, Wrk, k6, program
 
 CONNECTIONS = 64
 CLIENTS = 1_000
@@ -120,16 +119,15 @@ def check_lane(who: str, note: str, target: servers.Target, setup: Setup) -> Lan
 
 def _loads(request: Request, bodies: list[bytes], setup: Setup) -> tuple[Callable[[], Load], Callable[[float], Load] | None]:
     """Return how it is loaded fully, and with half of that."""
-    wrk, paced = Wrk(CONNECTIONS, setup.plan.seconds), half_load(CONNECTIONS, 0, setup)
+    wrk, paced = Wrk(CONNECTIONS, setup.plan.seconds), H2load(CONNECTIONS, 0, setup.plan.half_s)
 
     def full() -> Load:
         return wrk.run(request, bodies, setup.folder, setup.cores)
 
     def half(rate: float) -> Load:
-        assert paced is not None, "else nobody asks"
         return paced.run(request, setup.folder, setup.cores, rate=rate)
 
-    return full, half if paced else None
+    return full, half if program("h2load") else None
 
 
 def _question(client: int) -> bytes:
