@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from tidegate.cli import run
 from tidegate.testing import ManualClock
@@ -19,6 +20,13 @@ if TYPE_CHECKING:
     Run = Callable[..., tuple[int, str, str]]
 
 pytest_plugins = ["servers.fixtures"]
+
+# The same cases in each run, so that a change is judged by itself. How long one takes is a matter of the machine: on a clean checkout
+# the first text waits for seconds until Hypothesis has its tables.
+settings.register_profile(
+    "tests", derandomize=True, database=None, deadline=None, print_blob=True, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.load_profile("tests")
 
 OUTPUT = Path(__file__).parents[1] / "test-output"
 

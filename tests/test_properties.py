@@ -14,7 +14,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 import pytest
-from hypothesis import HealthCheck, given, note, settings
+from hypothesis import given, note, settings
 from hypothesis import strategies as st
 
 from tidegate import Limiter
@@ -29,15 +29,7 @@ else:  # Tests are scripts in a folder, not a package.
     from oracle import Answer, Oracle, read
 
 EXAMPLES = int(os.environ.get("TIDEGATE_EXAMPLES", "0"))
-settings.register_profile(
-    "tidegate",
-    max_examples=EXAMPLES or 25,
-    derandomize=not EXAMPLES,
-    database=None,
-    deadline=None,
-    print_blob=True,
-    suppress_health_check=[HealthCheck.too_slow],
-)
+settings.register_profile("tidegate", settings.get_profile("tests"), max_examples=EXAMPLES or 25, derandomize=not EXAMPLES)
 settings.load_profile("tidegate")
 
 KEY = "key"
