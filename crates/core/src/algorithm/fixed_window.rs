@@ -73,13 +73,13 @@ impl Algorithm for FixedWindow {
         Count::default()
     }
 
-    /// Starts a new count in a new window. If the clock went back, the count stays in force, also an empty one, but for no longer than one more
-    /// window: ending it at the boundary that is passed a second time would grant the window twice.
+    /// Starts a new count in a new window. If the clock went back, the count stays in force, but for no longer than one more window: ending it at
+    /// the boundary that is passed a second time would grant the window twice.
     #[inline]
     fn settle(&self, state: &mut Count, now: Ticks) {
         let end = self.end_of(now);
         let is_over = state.end < end && !(Mutant::WindowRenewedOnUse.is_active() && now < state.end);
-        if is_over {
+        if is_over || state.used == 0 {
             *state = Count { end, used: 0 };
         } else if state.end > end && !Mutant::WindowRenewedOnUse.is_active() {
             state.end = state.end.min(self.end_of(end));

@@ -25,9 +25,11 @@ pub(crate) fn no_window_sees_more_than_its_bound(runner: &mut TestRunner) -> Out
 }
 
 /// Time is measured by the moves forward alone, so that steps back and forth do not make a window longer.
+///
+/// Not for `fixed_window`: a window in which nothing was used may be forgotten, and a clock that then goes back finds the one before it unused.
 pub(crate) fn a_clock_that_steps_back_grants_nothing(runner: &mut TestRunner) -> Outcome {
     const KINDS: &[Kind] =
-        &[Kind::SlidingWindow, Kind::Log, Kind::Counter, Kind::Ring, Kind::Fixed, Kind::Gcra, Kind::Leaky, Kind::Concurrency];
+        &[Kind::SlidingWindow, Kind::Log, Kind::Counter, Kind::Ring, Kind::Gcra, Kind::Leaky, Kind::Concurrency];
     let events = Events { loads: false, refunds: false, ..Events::ALL };
     let options = Options { min_interval: true, ..Options::of(KINDS) };
     holds(runner, histories(options, events), |history| watched(&history, false))
