@@ -12,10 +12,11 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from tidegate.cli import run
+from tidegate.control import polite
 from tidegate.testing import ManualClock
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     Run = Callable[..., tuple[int, str, str]]
 
@@ -29,6 +30,16 @@ settings.register_profile(
 settings.load_profile("tests")
 
 OUTPUT = Path(__file__).parents[1] / "test-output"
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _impatient() -> Iterator[None]:
+    """
+    No control plane gives way in tests: on a busy machine they would wait for everything else that runs there.
+    """
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(polite, "NICE", 0)
+        yield
 
 
 class Eventually(Protocol):

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tidegate.control import polite
 from tidegate.control.control import Control
 from tidegate.control.database import Database
 
@@ -28,16 +27,6 @@ else:
 __all__ = ["Clients", "Clock", "new_postgresql", "settings_for", "token_of"]
 
 KINDS = ("sqlite", "postgresql")
-
-
-@pytest.fixture(scope="session", autouse=True)
-def _impatient() -> Iterator[None]:
-    """
-    Nobody gives way in tests: on a busy machine they would wait for everything else that runs there.
-    """
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(polite, "NICE", 0)
-        yield
 
 
 @pytest.fixture(scope="session")

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tidegate.control import polite
 from tidegate.control.control import Control
 from tidegate.service import load
 
@@ -27,16 +26,6 @@ else:
     from visiting import PATIENCE_MS, Site
 
 NOW = datetime(2026, 11, 16, 21, 40, 5, tzinfo=UTC)
-
-
-@pytest.fixture(scope="session", autouse=True)
-def _impatient() -> Iterator[None]:
-    """
-    Nobody gives way in tests: on a busy machine they would wait for everything else that runs there.
-    """
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(polite, "NICE", 0)
-        yield
 
 
 @pytest.fixture(scope="session")

@@ -40,6 +40,15 @@ SETTINGS: dict[str, Any] = {
     "shutdown.grace": "0s",
 }
 """What tests have unless they say otherwise: free ports, one thread, no time to wait at the end."""
+CHECKS: dict[str, Any] = {
+    "upstream.check_path": "/healthz",
+    "upstream.check_interval": "100ms",
+    "upstream.check_timeout": "5s",
+    "upstream.check_unhealthy": 2,
+    "upstream.check_healthy": 1,
+    "upstream.slow_start": "0s",
+}
+"""Servers are looked at ten times a second, and are away after two bad looks."""
 
 _PORT = re.compile(r"^  (http|grpc|proxy) +(\S+)$", re.MULTILINE)
 _START_S = 30.0

@@ -17,11 +17,11 @@ from prometheus_client.parser import text_string_to_metric_families
 if TYPE_CHECKING:
     from tests.conftest import Eventually
     from tests.proxy.load import Load
-    from tests.proxy.proxying import Running, ask, here
+    from tests.proxy.proxying import CHECKS, Running, ask, here
     from tests.proxy.upstream import Upstream
 else:
     from load import Load
-    from proxying import Running, ask, here
+    from proxying import CHECKS, Running, ask, here
     from upstream import Upstream
 
 
@@ -94,15 +94,7 @@ def test_a_server_that_answers_5xx_is_left_out_if_that_counts(eventually: Eventu
 
 def test_checks_take_servers_away_and_bring_them_back(eventually: Eventually) -> None:
     """A server whose check fails gets nothing until it passes again; if all fail, all are used and `/readyz` tells."""
-    settings = {
-        "upstream.check_path": "/healthz",
-        "upstream.check_interval": "100ms",
-        "upstream.check_timeout": "5s",
-        "upstream.check_unhealthy": 2,
-        "upstream.check_healthy": 1,
-        "upstream.slow_start": "0s",
-    }
-    with Upstream() as one, Upstream() as other, Running([one.url, other.url], settings=settings) as proxy:
+    with Upstream() as one, Upstream() as other, Running([one.url, other.url], settings=CHECKS) as proxy:
         state = 'ratelimit_upstream_servers{upstream="default",state="%s"}'
         one.be("ill")
         eventually(lambda: proxy.metric(state % "down") == 1)

@@ -10,22 +10,14 @@ import pytest
 
 if TYPE_CHECKING:
     from tests.conftest import Eventually
-    from tests.proxy.proxying import Running
+    from tests.proxy.proxying import CHECKS, Running
     from tests.proxy.upstream import Upstream
     from tests.servers import certificates
 else:
-    from proxying import Running
+    from proxying import CHECKS, Running
     from servers import certificates
     from upstream import Upstream
 
-CHECKS = {
-    "upstream.check_path": "/healthz",
-    "upstream.check_interval": "100ms",
-    "upstream.check_timeout": "5s",
-    "upstream.check_unhealthy": 2,
-    "upstream.check_healthy": 1,
-    "upstream.slow_start": "0s",
-}
 PASSED = 'ratelimit_upstream_checks_total{upstream="default",server="127.0.0.1:%d",result="passed"}'
 STATE = 'ratelimit_upstream_servers{upstream="default",state="%s"}'
 

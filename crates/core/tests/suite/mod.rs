@@ -78,11 +78,12 @@ macro_rules! properties {
 }
 pub(crate) use properties;
 
-/// Runs a property's body on random cases.
+/// Runs a property's body on random cases. With a runner of its own: one that has had its cases would say yes to a second property without trying it.
 pub(crate) fn holds<S: Strategy>(runner: &mut TestRunner, cases: S, body: impl Fn(S::Value) -> Outcome) -> Outcome
 where
     S::Value: Debug,
 {
+    let mut runner = TestRunner::new_with_rng(runner.config().clone(), runner.new_rng());
     runner.run(&cases, |case| body(case).map_err(TestCaseError::fail)).map_err(|error| error.to_string())
 }
 
