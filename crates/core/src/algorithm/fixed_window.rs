@@ -73,16 +73,16 @@ impl Algorithm for FixedWindow {
         Count::default()
     }
 
-    /// Starts a new count in a new window. If the clock went back, the count stays in force, but for no longer than one more window: ending it at
-    /// the boundary that is passed a second time would grant the window twice.
+    /// Touches a count only if the clock went back. It then stays in force, but for no longer than one more window: ending it at the boundary that
+    /// is passed a second time would grant the window twice. A count that is over is replaced by the next charge and not before, so that a request
+    /// which takes nothing forgets nothing.
     #[inline]
     fn settle(&self, state: &mut Count, now: Ticks) {
-        let end = self.end_of(now);
-        let is_over = state.end < end && !(Mutant::WindowRenewedOnUse.is_active() && now < state.end);
-        if is_over || state.used == 0 {
-            *state = Count { end, used: 0 };
-        } else if state.end > end && !Mutant::WindowRenewedOnUse.is_active() {
-            state.end = state.end.min(self.end_of(end));
+        if state.used_at(now) > 0 && !Mutant::WindowRenewedOnUse.is_active() {
+            let end = self.end_of(now);
+            if state.end > end {
+                state.end = state.end.min(self.end_of(end));
+            }
         }
     }
 
@@ -90,23 +90,26 @@ impl Algorithm for FixedWindow {
     fn retry_after(&self, state: &Count, now: Ticks, Ask { cost, .. }: Ask) -> Option<Ticks> {
         match cost {
             _ if cost > self.limit => None,
-            _ if state.used + cost <= self.limit => Some(0),
+            _ if state.used_at(now) + cost <= self.limit => Some(0),
             _ => Some(state.end - now),
         }
     }
 
     #[inline]
-    fn remaining(&self, state: &Count, _now: Ticks) -> u64 {
-        self.limit.saturating_sub(state.used)
+    fn remaining(&self, state: &Count, now: Ticks) -> u64 {
+        self.limit.saturating_sub(state.used_at(now))
     }
 
     #[inline]
     fn reset_after(&self, state: &Count, now: Ticks) -> Ticks {
-        if state.used == 0 { 0 } else { state.end - now }
+        if state.used_at(now) == 0 { 0 } else { state.end - now }
     }
 
     #[inline]
     fn commit(&self, state: &mut Count, now: Ticks, Ask { cost, .. }: Ask) -> Receipt {
+        if state.used_at(now) == 0 {
+            *state = Count { end: self.end_of(now), used: 0 };
+        }
         state.used = charged(state.used, cost, self.limit + self.max_debt);
         if let (true, Span::Epoch(window)) = (Mutant::WindowRenewedOnUse.is_active(), &self.span) {
             state.end = now + window;
@@ -133,6 +136,14 @@ impl Algorithm for FixedWindow {
     #[inline]
     fn unpack(&self, [end, used]: [u64; 2]) -> Count {
         Count { end, used }
+    }
+}
+
+impl Count {
+    /// What of it counts at `now`: nothing from the end of its window on.
+    #[inline]
+    fn used_at(self, now: Ticks) -> u64 {
+        if now < self.end { self.used } else { 0 }
     }
 }
 

@@ -6,7 +6,7 @@ use tidegate_core::quota::Shape;
 use tidegate_core::time::Ticks;
 
 use super::desk::{Desk, Event};
-use super::history::{Amount, Events, History, Step, histories};
+use super::history::{Events, History, Step, histories};
 use super::oracle::{Envelope, ExactLog, LeaseBook};
 use super::quotas::{Family, Kind, Options};
 use super::{Outcome, ensure, holds, quotas};
@@ -25,31 +25,12 @@ pub(crate) fn no_window_sees_more_than_its_bound(runner: &mut TestRunner) -> Out
 }
 
 /// Time is measured by the moves forward alone, so that steps back and forth do not make a window longer.
-///
-/// With `fixed_window` each request takes something of a new window: a window in which nothing was used may be forgotten, and a clock that then goes
-/// back finds the one before it unused.
 pub(crate) fn a_clock_that_steps_back_grants_nothing(runner: &mut TestRunner) -> Outcome {
     const KINDS: &[Kind] =
-        &[Kind::SlidingWindow, Kind::Log, Kind::Counter, Kind::Ring, Kind::Gcra, Kind::Leaky, Kind::Concurrency];
+        &[Kind::SlidingWindow, Kind::Log, Kind::Counter, Kind::Ring, Kind::Fixed, Kind::Gcra, Kind::Leaky, Kind::Concurrency];
     let events = Events { loads: false, refunds: false, ..Events::ALL };
     let options = Options { min_interval: true, ..Options::of(KINDS) };
-    holds(runner, histories(options, events), |history| watched(&history, false))?;
-    holds(runner, histories(Options::of(&[Kind::Fixed]), events), |mut history| {
-        let limit = history.family.quotas[0].limit().expect("a limited quota");
-        history.steps.iter_mut().for_each(|step| *step = taking(*step, limit));
-        watched(&history, false)
-    })
-}
-
-/// The same step, as one that a new window has room for and that takes something of it.
-fn taking(step: Step, limit: u64) -> Step {
-    match step {
-        Step::Check(Amount::Units(units)) => Step::Check(Amount::Units(units.clamp(1, limit))),
-        Step::Check(Amount::Remaining(_)) => Step::Check(Amount::Remaining(0)),
-        Step::Check(Amount::Capacity(_)) => Step::Check(Amount::Capacity(0)),
-        Step::Debit(units) => Step::Debit(units.max(1)),
-        step => step,
-    }
+    holds(runner, histories(options, events), |history| watched(&history, false))
 }
 
 /// `min_interval`, also across steps back, debits, refunds and changes.
