@@ -1,9 +1,9 @@
 """
 How decisions of a shared store come to an event loop.
 
-The store's own thread never waits for the interpreter: it puts decisions into a mailbox and rings once for all that have come. Each event
-loop has one mailbox. Tasks that ask in the same round of the loop are asked together, and answered by one wake-up. The question of a task
-that is alone is sent from here, and its answer wakes the loop itself.
+Each event loop has one mailbox. Tasks that ask in the same round of the loop are asked together, and answered by one wake-up. Where the
+loop can have a connection for itself, its own thread sends the questions, and the answers wake the loop. Otherwise the store's thread does,
+which never waits for the interpreter: it puts decisions into the mailbox and rings once for all that have come.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class LoopMail:
 
     def watch_time(self) -> None:
         """
-        Sees to it that a question that is alone is not alone for too long.
+        Sees to it that no question that was sent from here waits for too long.
 
         There is one timer for all of them: when it goes off, it looks how long the last one has waited.
         """

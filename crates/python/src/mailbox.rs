@@ -4,22 +4,23 @@
 //! loop watches; the loop then takes all that have come. So a batch of answers costs one wake-up, and nobody waits for the other's lock. In the same
 //! way questions are collected here until the loop has run all tasks that are ready, and leave together.
 //!
-//! A question that is alone takes a shorter way, without the store's thread: it is sent from the thread of the loop on a connection of its own, which
-//! the loop watches. That saves two wake-ups of threads, each of which takes as long as the server's work. Where the last one was alone, the next one
-//! is taken to be too, and leaves at once. If no answer comes in time, the store's thread takes over: it gives up when the budget is over, and takes
-//! the answer in when it comes after all.
+//! Where the loop can have a connection for itself, there is not even that: its own thread writes the questions of all tasks that are ready, and the
+//! loop watches the connection (`node/lane.rs`). Every hand-over to another thread takes as long as the server's work. Where the last question was
+//! alone, the next one is taken to be too, and leaves at once. If no answer comes for long, the store's thread takes over: it gives up when the budget
+//! is over, and takes the answer in when it comes after all.
 
 mod watch;
 
+use std::collections::VecDeque;
 use std::io::{ErrorKind, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use parking_lot::Mutex;
 use pyo3::prelude::*;
 use tidegate_engine::decision::Decision as Decided;
 use tidegate_engine::engine::Pending;
+use tidegate_store::redis::node::Lanes;
 
 use crate::decision::Decision;
 use crate::errors::usage;
@@ -35,12 +36,22 @@ pub(crate) struct Mailbox {
     letters: Arc<Letters>,
     bell: UnixStream,
     watch: Watch,
-    next: AtomicU64,
-    unsent: Mutex<Vec<Question>>,
-    /// The one that is under way on a connection of its own.
-    alone: Mutex<Option<Question>>,
-    /// Whether the last question was.
-    was_alone: AtomicBool,
+    desk: Mutex<Desk>,
+}
+
+/// What the event loop has asked.
+#[derive(Default)]
+struct Desk {
+    next: u64,
+    lanes: Lanes,
+    /// On the lanes, in the order in which they were asked.
+    under_way: VecDeque<Question>,
+    /// For the store's thread.
+    left: Vec<Question>,
+    /// How many were asked since they were last sent.
+    unsent: usize,
+    /// Whether the last question was alone.
+    was_alone: bool,
 }
 
 /// A question, and the number under which its decision will come.
@@ -71,21 +82,33 @@ impl Letters {
 
 impl Mailbox {
     /// Collects a question; its decision will come under this number.
-    pub(crate) fn expect(&self, pending: Pending) -> u64 {
-        let ticket = self.next.fetch_add(1, Ordering::Relaxed);
-        let mut question = Question { ticket, pending };
-        let mut unsent = self.unsent.lock();
-        if unsent.is_empty() && self.was_alone.load(Ordering::Relaxed) {
-            question = match self.send_alone(question) {
-                None => return ticket,
-                Some(question) => question,
-            };
+    pub(crate) fn expect(&self, mut pending: Pending) -> u64 {
+        let mut desk = self.desk.lock();
+        let desk = &mut *desk;
+        let ticket = desk.next;
+        desk.next += 1;
+        desk.unsent += 1;
+        let is_alone = desk.was_alone && desk.unsent == 1 && desk.under_way.is_empty();
+        let is_on_lane = Watch::CAN_SHARE && pending.push(&mut desk.lanes);
+        let question = Question { ticket, pending };
+        if is_on_lane {
+            desk.under_way.push_back(question);
+        } else {
+            desk.left.push(question);
         }
-        unsent.push(question);
-        if unsent.len() >= TOGETHER {
-            self.send_by_thread(std::mem::take(&mut *unsent));
+        if is_alone && is_on_lane || desk.unsent >= TOGETHER {
+            self.send_all(desk);
         }
         ticket
+    }
+
+    fn send_all(&self, desk: &mut Desk) {
+        desk.unsent = 0;
+        if !desk.lanes.flush(|socket| self.watch.begin(socket)) {
+            // No reply will wake the loop for these.
+            self.sort(desk, |ticket, decision| self.letters.put(ticket, decision));
+        }
+        self.send_by_thread(std::mem::take(&mut desk.left));
     }
 
     /// Has the store's thread ask. All limiters of a process have the same one.
@@ -99,17 +122,26 @@ impl Mailbox {
         io.run_all(questions.into_iter().map(job).collect());
     }
 
-    /// Sends a question that is alone, and keeps it; gives it back if the store's thread has to go on with it.
-    fn send_alone(&self, mut question: Question) -> Option<Question> {
-        let mut alone = self.alone.lock();
-        if alone.is_some() || !question.pending.send() {
-            return Some(question);
+    /// Finds the questions that were answered on the lanes.
+    fn sort(&self, desk: &mut Desk, mut deliver: impl FnMut(u64, Decided)) {
+        let is_single = desk.lanes.is_single();
+        for _ in 0..desk.under_way.len() {
+            // Of one server the answers come in order: the first that is missing is the end.
+            if is_single && desk.under_way.front().is_some_and(|question| question.pending.is_coming()) {
+                break;
+            }
+            let Some(Question { ticket, pending }) = desk.under_way.pop_front() else { break };
+            if pending.is_coming() {
+                desk.under_way.push_back(Question { ticket, pending });
+                continue;
+            }
+            match pending.look() {
+                Ok(decision) => deliver(ticket, decision),
+                // It did not run, and has to go another way.
+                Err(pending) => self.send_by_thread(vec![Question { ticket, pending }]),
+            }
         }
-        if !question.pending.socket().is_some_and(|socket| self.watch.begin(socket)) {
-            return Some(question);
-        }
-        *alone = Some(question);
-        None
+        desk.lanes.rest(|socket| self.watch.end(socket));
     }
 
     /// Before looking for letters: a decision that comes afterwards rings again.
@@ -122,28 +154,6 @@ impl Mailbox {
                 _ => break,
             }
         }
-    }
-
-    /// The decision on the question that is alone, if its answer has come.
-    fn look(&self) -> Option<(u64, Decided)> {
-        let mut alone = self.alone.lock();
-        let Question { ticket, pending } = alone.take()?;
-        // Before the connection can be somebody else's.
-        if let Some(socket) = pending.socket() {
-            self.watch.end(socket);
-        }
-        match pending.look() {
-            Ok(decision) => return Some((ticket, decision)),
-            Err(pending) => {
-                let question = Question { ticket, pending };
-                if question.pending.socket().is_some_and(|socket| self.watch.begin(socket)) {
-                    *alone = Some(question);
-                } else {
-                    self.send_by_thread(vec![question]);
-                }
-            }
-        }
-        None
     }
 }
 
@@ -159,8 +169,7 @@ impl Mailbox {
         });
         let (bell, rope, watch) = made.map_err(|error| usage(&format!("no socket is left for the event loop: {error}")))?;
         let letters = Arc::new(Letters { ready: Mutex::new(Vec::new()), rope });
-        let (unsent, alone) = (Mutex::default(), Mutex::default());
-        Ok(Self { letters, bell, watch, next: AtomicU64::new(0), unsent, alone, was_alone: AtomicBool::new(false) })
+        Ok(Self { letters, bell, watch, desk: Mutex::default() })
     }
 
     /// What the event loop watches: readable when there is something to take.
@@ -171,54 +180,57 @@ impl Mailbox {
     /// Whether questions were collected that have to be sent.
     #[getter]
     fn has_unsent(&self) -> bool {
-        !self.unsent.lock().is_empty()
+        self.desk.lock().unsent > 0
     }
 
     /// Sends the questions that were collected.
     fn send(&self) {
-        let mut questions = std::mem::take(&mut *self.unsent.lock());
+        let mut desk = self.desk.lock();
         // Not beside one that is under way: two tasks that ask in turn had better travel together.
-        let is_alone = questions.len() == 1 && self.alone.lock().is_none();
-        self.was_alone.store(is_alone, Ordering::Relaxed);
-        if is_alone {
-            questions = questions.into_iter().filter_map(|question| self.send_alone(question)).collect();
-        }
-        self.send_by_thread(questions);
+        desk.was_alone = desk.unsent == 1 && desk.under_way.len() + desk.left.len() == 1;
+        self.send_all(&mut desk);
     }
 
-    /// The seconds until somebody has to `hurry` the question that is alone; `None` without one.
+    /// The seconds until somebody has to `hurry`; `None` if no question is under way on a connection of the loop's.
     #[getter]
     fn patience(&self) -> Option<f64> {
-        self.alone.lock().as_ref().map(|question| question.pending.patience().as_secs_f64())
+        let desk = self.desk.lock();
+        desk.under_way.iter().map(|question| question.pending.patience()).min().map(|patience| patience.as_secs_f64())
     }
 
-    /// Leaves the question that is alone to the store's thread, if it has waited long enough.
+    /// Leaves all questions that are under way to the store's thread, if one has waited long enough.
     fn hurry(&self) {
-        if let Some((ticket, decision)) = self.look() {
-            return self.letters.put(ticket, decision);
+        let mut desk = self.desk.lock();
+        desk.lanes.receive();
+        self.sort(&mut desk, |ticket, decision| self.letters.put(ticket, decision));
+        if desk.under_way.iter().any(|question| question.pending.patience().is_zero()) {
+            desk.lanes.leave(|socket| self.watch.end(socket));
+            self.send_by_thread(desk.under_way.drain(..).collect());
         }
-        let late = self.alone.lock().take_if(|question| question.pending.patience().is_zero());
-        if let Some(socket) = late.as_ref().and_then(|question| question.pending.socket()) {
-            self.watch.end(socket);
-        }
-        self.send_by_thread(late.into_iter().collect());
     }
 
     /// All decisions that have come, each with its number.
     fn take(&self) -> Vec<(u64, Decision)> {
-        let alone = self.look();
-        if alone.is_none() || !self.letters.ready.lock().is_empty() {
+        let mut taken = Vec::new();
+        let mut desk = self.desk.lock();
+        if !desk.under_way.is_empty() {
+            desk.lanes.receive();
+            self.sort(&mut desk, |ticket, decision| taken.push((ticket, Decision { decision })));
+        }
+        drop(desk);
+        if taken.is_empty() || !self.letters.ready.lock().is_empty() {
             self.quieten();
         }
         let ready = std::mem::take(&mut *self.letters.ready.lock());
-        ready.into_iter().chain(alone).map(|(ticket, decision)| (ticket, Decision { decision })).collect()
+        taken.extend(ready.into_iter().map(|(ticket, decision)| (ticket, Decision { decision })));
+        taken
     }
 }
 
 impl Drop for Mailbox {
     fn drop(&mut self) {
         // The loop has gone. The store's thread takes in what it will be answered.
-        let left = self.alone.get_mut().take();
-        self.send_by_thread(left.into_iter().collect());
+        let desk = std::mem::take(self.desk.get_mut());
+        self.send_by_thread(desk.under_way.into_iter().chain(desk.left).collect());
     }
 }

@@ -9,6 +9,8 @@
     reason = "tests that print seeds and costs"
 )]
 
+#[path = "redis_scripts/busy.rs"]
+mod busy;
 #[path = "redis_scripts/connection.rs"]
 mod connection;
 #[path = "redis_scripts/cost.rs"]

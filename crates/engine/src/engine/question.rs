@@ -8,6 +8,7 @@ use tidegate_core::decision::Verdict;
 use tidegate_core::meter::Ask;
 use tidegate_core::time::Ticks;
 use tidegate_store::redis::io::{Io, Job};
+use tidegate_store::redis::node::Lanes;
 use tidegate_store::redis::script::Op;
 use tidegate_store::store::Charge;
 
@@ -150,14 +151,18 @@ impl Pending {
         self.ready.io()
     }
 
-    /// Puts the question from this thread, which waits for nothing, if it can have a connection for itself. Otherwise [`job`](Self::job) is
-    /// the way.
-    pub fn send(&mut self) -> bool {
-        self.ready.send()
+    /// Adds the question to the lanes of an event loop, if that can have a connection for itself. Otherwise [`job`](Self::job) is the way.
+    pub fn push(&mut self, lanes: &mut Lanes) -> bool {
+        self.ready.push(lanes)
     }
 
-    /// The decision, if the answer to what was sent so has come. What is given back is still under way if it has a
-    /// [`socket`](Self::socket), and otherwise a job for the store's thread.
+    /// Whether it is on a lane, and not answered: there is nothing to [look](Self::look) for.
+    pub fn is_coming(&self) -> bool {
+        self.ready.is_coming()
+    }
+
+    /// The decision, if the answer to what was sent so has come. What is given back otherwise is a job for the store's thread, unless it
+    /// [is coming](Self::is_coming).
     ///
     /// # Errors
     /// It has not come.
@@ -167,12 +172,6 @@ impl Pending {
             Some(outcome) => Ok(self.engine.answer(self.question, outcome)),
             None => Err(self),
         }
-    }
-
-    /// What is readable when something came to a question that was sent so.
-    #[cfg(unix)]
-    pub fn socket(&self) -> Option<std::os::fd::BorrowedFd<'_>> {
-        self.ready.socket()
     }
 
     /// How much longer to look before it is made a job.

@@ -12,6 +12,7 @@ use tidegate_core::time::Ticks;
 use tidegate_store::clock::monotonic_ns;
 use tidegate_store::digest::Digest;
 use tidegate_store::redis::io::{Io, Job};
+use tidegate_store::redis::node::Lanes;
 use tidegate_store::redis::script::{Op, Reply};
 use tidegate_store::redis::store::Answer;
 use tidegate_store::store::{Charge, OwnedCharge, Part, StoreError};
@@ -290,9 +291,9 @@ impl Ready {
         }
     }
 
-    /// Sends it from this thread, which waits for nothing, if it can have a connection for itself: see [`Answer::send`].
-    pub(crate) fn send(&mut self) -> bool {
-        self.answer.send()
+    /// Adds it to the lanes of an event loop, if that can have a connection for itself: see [`Answer::push`].
+    pub(crate) fn push(&mut self, lanes: &mut Lanes) -> bool {
+        self.answer.push(lanes)
     }
 
     /// The answer to what was sent so, if it has come. Otherwise it is still to be waited for.
@@ -305,10 +306,9 @@ impl Ready {
         Some(reply.and_then(verdict))
     }
 
-    /// What is readable when something came to a call that was sent so.
-    #[cfg(unix)]
-    pub(crate) fn socket(&self) -> Option<std::os::fd::BorrowedFd<'_>> {
-        self.answer.socket()
+    /// Whether it is under way so, and not answered.
+    pub(crate) fn is_coming(&self) -> bool {
+        self.answer.is_under_way() && !self.answer.is_answered()
     }
 
     /// How much longer to look: half the budget. The rest is for the store's thread, whose timers are exact.

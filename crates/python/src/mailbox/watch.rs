@@ -1,15 +1,17 @@
-//! What an event loop watches for a mailbox: its bell and, while a question is under way on a connection of its own, that connection too.
+//! What an event loop watches for a mailbox: its bell and, while questions are under way on connections of its own, those too.
 
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 
-/// One event queue of the system that stands for both. A loop can watch it like a socket, and is not told when the connection changes.
+/// One event queue of the system that stands for all. A loop can watch it like a socket, and is not told when connections change.
 #[cfg(target_os = "linux")]
 pub(super) struct Watch(std::os::fd::OwnedFd);
 
 #[cfg(target_os = "linux")]
 impl Watch {
+    pub(super) const CAN_SHARE: bool = true;
+
     pub(super) fn new(bell: &UnixStream) -> io::Result<Self> {
         use rustix::event::epoll;
 
@@ -41,6 +43,8 @@ pub(super) struct Watch(i32);
 
 #[cfg(not(target_os = "linux"))]
 impl Watch {
+    pub(super) const CAN_SHARE: bool = false;
+
     pub(super) fn new(bell: &UnixStream) -> io::Result<Self> {
         Ok(Self(bell.as_raw_fd()))
     }

@@ -7,6 +7,7 @@
 mod dial;
 mod greet;
 mod info;
+mod lane;
 mod life;
 mod line;
 mod link;
@@ -25,6 +26,9 @@ use super::url::{Address, Login};
 use crate::store::StoreError;
 use line::{Exchanged, Line, Sent, Taken};
 use queue::Queue;
+
+pub use lane::{Lanes, UnderWay};
+pub use stream::Socket;
 
 /// Why there is no reply.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -168,16 +172,6 @@ impl Node {
         answer
     }
 
-    /// Sends a command on a thread that waits for nothing, if it can have a connection for itself.
-    pub fn send(self: &Arc<Self>, command: &Command) -> Option<UnderWay> {
-        let (line, epoch) = self.take_line()?;
-        let sent = line.send(command.as_bytes());
-        if sent.is_none() {
-            self.queue.put_line(None, epoch);
-        }
-        sent.map(|sent| UnderWay { node: Arc::clone(self), sent: Some(sent), epoch })
-    }
-
     /// The line, if the thread can have it.
     fn take_line(&self) -> Option<(Line, u64)> {
         if self.login.tls.is_some() {
@@ -238,53 +232,6 @@ impl Node {
     /// Ends the connection and all attempts. Calls fail from now on, and those in flight are lost.
     pub fn close(&self) {
         self.queue.close();
-    }
-}
-
-/// A call that was sent on a connection of its own, and that no thread waits for.
-#[derive(Debug)]
-pub struct UnderWay {
-    node: Arc<Node>,
-    /// `None` when it was answered.
-    sent: Option<Sent>,
-    epoch: u64,
-}
-
-impl UnderWay {
-    /// The answer, or how it was lost; `None` if it has not come yet.
-    pub fn look(&mut self) -> Option<Result<Value, CallError>> {
-        let (line, answer) = match self.sent.take()?.look() {
-            Exchanged::Answer(line, value) => (Some(line), Ok(value)),
-            Exchanged::Lost(why) => (None, Err(CallError::Lost(life::at(&self.node.address, why)))),
-            Exchanged::NotSent => (None, Err(CallError::NotSent(life::at(&self.node.address, link::hung_up())))),
-            Exchanged::Late(sent) => {
-                self.sent = Some(sent);
-                return None;
-            }
-        };
-        self.node.queue.put_line(line, self.epoch);
-        Some(answer)
-    }
-
-    /// Has a task wait for the answer instead.
-    pub fn leave(mut self) -> Option<oneshot::Receiver<Result<Value, CallError>>> {
-        let answer = self.node.await_later(self.sent.take()?);
-        self.node.queue.put_line(None, self.epoch);
-        Some(answer)
-    }
-
-    /// What is readable when something came.
-    #[cfg(unix)]
-    pub fn socket(&self) -> Option<std::os::fd::BorrowedFd<'_>> {
-        self.sent.as_ref().map(Sent::socket)
-    }
-}
-
-impl Drop for UnderWay {
-    fn drop(&mut self) {
-        if self.sent.is_some() {
-            self.node.queue.put_line(None, self.epoch);
-        }
     }
 }
 

@@ -18,7 +18,7 @@ use tidegate_core::time::{Calendar, Tick, Ticks};
 use super::clock::ServerClock;
 use super::heartbeat;
 use super::io::Io;
-use super::node::UnderWay;
+use super::node::{Lanes, UnderWay};
 use super::resp::{Command, Value};
 use super::script::{Build, Call, Op, Reply, Scripts, key};
 use super::spread;
@@ -33,10 +33,10 @@ const PATIENCE_NS: Ticks = 10_000_000_000;
 /// A call that was made up. As a future it sends the call and waits for the answer, which will come or not; it is to be polled where the timers of the
 /// store's thread are: see [`RedisStore::io`].
 pub struct Answer {
-    /// Of one call that was not sent yet, or on a connection of its own.
+    /// Of one call that was not sent yet, or on a lane.
     made: Option<Box<Made>>,
-    /// That connection.
-    under_way: Option<Box<UnderWay>>,
+    /// Its place there.
+    under_way: Option<UnderWay>,
     /// Of a call that is on its way, or of several.
     waiting: Option<Waiting>,
 }
@@ -74,12 +74,12 @@ impl Answer {
         None
     }
 
-    /// Sends the call from this very thread, which waits for nothing, if it can have a connection for itself. Then somebody has to
+    /// Adds the call to the lanes of an event loop, if that can have a connection for itself; they are to be flushed. Then somebody has to
     /// [look](Self::look) when something came. In any case this is still a future.
-    pub fn send(&mut self) -> bool {
+    pub fn push(&mut self, lanes: &mut Lanes) -> bool {
         let Some(made) = &self.made else { return false };
         if self.under_way.is_none() && made.call.answer(made.inner.clock.now()).is_none() {
-            self.under_way = made.inner.topology.send(made.slot, &made.call).map(Box::new);
+            self.under_way = made.inner.topology.push(made.slot, &made.call, lanes);
         }
         self.under_way.is_some()
     }
@@ -102,10 +102,9 @@ impl Answer {
         self.under_way.is_some()
     }
 
-    /// What is readable when something came, as long as a call is under way that was sent so.
-    #[cfg(unix)]
-    pub fn socket(&self) -> Option<std::os::fd::BorrowedFd<'_>> {
-        self.under_way.as_ref()?.socket()
+    /// Whether it was answered.
+    pub fn is_answered(&self) -> bool {
+        self.under_way.as_ref().is_some_and(UnderWay::is_answered)
     }
 }
 
@@ -117,7 +116,7 @@ impl Future for Answer {
             *self = match self.under_way.take() {
                 None => Self::new(async move { made.inner.send(made.slot, &made.call).await }),
                 Some(under_way) => {
-                    let value = made.inner.topology.await_later(*under_way);
+                    let value = made.inner.topology.await_later(under_way);
                     Self::new(async move { made.inner.understand(&made.call, &value.await?) })
                 }
             };

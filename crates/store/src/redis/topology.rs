@@ -44,7 +44,7 @@ use self::cluster::Cluster;
 use self::health::Kind;
 use self::sentinel::Sentinels;
 use self::shared::Shared;
-use super::node::{CallError, UnderWay};
+use super::node::{CallError, Lanes, UnderWay};
 use super::resp::{Command, Value};
 use super::url::{self, RedisConfig};
 use crate::store::StoreError;
@@ -150,9 +150,9 @@ impl Topology {
         call::exchange(&self.shared, slot, call, deadline)
     }
 
-    /// Sends a call on a thread that waits for nothing, if it can have a connection for itself. What comes back is for [`judge`](Self::judge).
-    pub fn send(&self, slot: Slot, call: &impl Calls) -> Option<UnderWay> {
-        call::send(&self.shared, slot, call)
+    /// Adds a call to the lanes of an event loop, if that can have a connection for itself. What comes back is for [`judge`](Self::judge).
+    pub fn push(&self, slot: Slot, call: &impl Calls, lanes: &mut Lanes) -> Option<UnderWay> {
+        call::push(&self.shared, slot, call, lanes)
     }
 
     /// What the answer to such a call says; `None` if it did not run, and has to be sent by [`call`](Self::call).
@@ -165,13 +165,7 @@ impl Topology {
     /// # Errors
     /// See [`call`](Self::call).
     pub fn await_later(&self, under_way: UnderWay) -> impl Future<Output = Result<Value, StoreError>> + Send + 'static {
-        let answer = under_way.leave();
-        async move {
-            match answer {
-                Some(answer) => call::late(answer).await,
-                None => Err(StoreError::protocol("the call was answered already")),
-            }
-        }
+        call::late(under_way.leave())
     }
 
     /// The same for a plain command, whose keys are all in the slot.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tidegate_store::clock::monotonic_ns;
-use tidegate_store::redis::node::{CallError, Exchange, Node, UnderWay};
+use tidegate_store::redis::node::{CallError, Exchange, Node};
 use tidegate_store::redis::resp::Value;
 use tidegate_store::redis::url::Login;
 use tokio::io::AsyncReadExt;
@@ -20,7 +20,7 @@ fn exchange(node: &Arc<Node>, words: &[&str], limit: Duration) -> JoinHandle<Exc
 }
 
 /// A node with a line, the guest of all others, and that of the line.
-async fn with_line(peer: &Peer) -> (Arc<Node>, Guest, Guest) {
+pub(crate) async fn with_line(peer: &Peer) -> (Arc<Node>, Guest, Guest) {
     let (node, guest) = peer.connected(Login::default()).await;
     // Who asks first has one made for those who come after.
     assert!(matches!(exchange(&node, &["PING"], PATIENCE).await.unwrap(), Exchange::Nothing));
@@ -164,80 +164,4 @@ async fn a_line_ends_with_the_connection_of_all_others() {
     assert_eq!(asked.await.unwrap(), Ok(Value::Int(1)));
     node.close();
     assert!(matches!(exchange(&node, &["PING"], PATIENCE).await.unwrap(), Exchange::Nothing));
-}
-
-/// Sends as an event loop does it: on a thread that waits for nothing.
-async fn send(node: &Arc<Node>, line: &mut Guest, words: &[&str]) -> UnderWay {
-    let sent = node.send(&command(words)).expect("the line is free");
-    assert_eq!(line.command().await, words);
-    sent
-}
-
-/// Looks until the answer has come.
-async fn look(sent: &mut UnderWay) -> Result<Value, CallError> {
-    let answered = async {
-        loop {
-            match sent.look() {
-                Some(answer) => return answer,
-                None => tokio::time::sleep(Duration::from_millis(1)).await,
-            }
-        }
-    };
-    timeout(PATIENCE, answered).await.expect("an answer comes")
-}
-
-#[tokio::test]
-async fn who_must_not_wait_looks_for_the_answer() {
-    let peer = Peer::bind().await;
-    let (node, _guest, mut line) = with_line(&peer).await;
-
-    let mut sent = send(&node, &mut line, &["ECHO", "1"]).await;
-    assert!(sent.look().is_none(), "nobody has answered");
-    assert!(sent.socket().is_some(), "it is still under way");
-    assert!(node.send(&command(&["ECHO", "2"])).is_none(), "others take the other way");
-    line.say(":1\r").await;
-    line.say("\n").await;
-
-    assert_eq!(look(&mut sent).await, Ok(Value::Int(1)));
-    assert!(sent.socket().is_none() && sent.look().is_none(), "an answer comes once");
-    let mut again = send(&node, &mut line, &["ECHO", "3"]).await;
-    line.say(":3\r\n").await;
-    assert_eq!(look(&mut again).await, Ok(Value::Int(3)));
-}
-
-#[tokio::test]
-async fn an_answer_that_is_left_to_a_task_still_comes() {
-    let peer = Peer::bind().await;
-    let (node, _guest, mut line) = with_line(&peer).await;
-
-    let left = send(&node, &mut line, &["INCR", "a"]).await.leave().expect("it is under way");
-    line.say(":7\r\n").await;
-
-    assert_eq!(timeout(PATIENCE, left).await.expect("it comes").unwrap(), Ok(Value::Int(7)));
-    assert!(node.send(&command(&["PING"])).is_none(), "a server that is slow gets no other connection at once");
-}
-
-#[tokio::test]
-async fn what_was_sent_and_not_waited_for_is_lost_with_the_line() {
-    let peer = Peer::bind().await;
-    let (node, _guest, mut line) = with_line(&peer).await;
-
-    let mut sent = send(&node, &mut line, &["INCR", "a"]).await;
-    drop(line);
-
-    assert!(matches!(look(&mut sent).await, Err(CallError::Lost(_))));
-}
-
-#[tokio::test]
-async fn who_forgets_a_call_hangs_up() {
-    let peer = Peer::bind().await;
-    let (node, mut guest, mut line) = with_line(&peer).await;
-
-    drop(send(&node, &mut line, &["INCR", "a"]).await);
-
-    assert_eq!(timeout(PATIENCE, line.next_command()).await.expect("it is hung up"), None);
-    let other = call(&node, &["PING"]);
-    guest.command().await;
-    guest.say(":1\r\n").await;
-    assert_eq!(other.await.unwrap(), Ok(Value::Int(1)));
 }

@@ -4,6 +4,7 @@
 
 mod broken;
 mod calls;
+mod lane;
 mod line;
 mod peer;
 mod real;

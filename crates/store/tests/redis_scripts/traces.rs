@@ -33,6 +33,9 @@ const RING: Family = &["5/7s sliding_window_counter buckets 6", "12/7s sliding_w
 const RING_LARGE: Family =
     &["4503599627370496/day sliding_window_counter buckets 1000", "300/day sliding_window_counter buckets 1000"];
 const SLIDING: Family = &["5/7s", "20/7s entries 3", "12/7s entries 2 max_debt 2", "9/7s min_interval 100ms", "40/7s entries 30"];
+/// Roomy enough for full logs that go on and on.
+const SLIDING_DENSE: Family =
+    &["1000000/7s entries 3", "1000000/7s entries 4", "900000/7s entries 3", "1000000/8s entries 3", "800000/7s"];
 const SLIDING_LARGE: Family = &["9007199254740992/day entries 3", "9007199254740991/day entries 2", "70000/day"];
 const LOG: Family =
     &["5/7s sliding_window_log", "12/7s sliding_window_log max_debt 3", "300/7s sliding_window_log min_interval 10ms"];
@@ -48,7 +51,7 @@ const LONG: [Family; 6] = [
     &["7/30000d gcra", "7/30000d burst 8"],
     &["999983/s queue 36000d max_cost 5", "999983/s queue 30000d"],
 ];
-const ALL: [Family; 16] = [
+const ALL: [Family; 17] = [
     GCRA,
     GCRA_ODD,
     LEAKY,
@@ -59,6 +62,7 @@ const ALL: [Family; 16] = [
     RING,
     RING_LARGE,
     SLIDING,
+    SLIDING_DENSE,
     SLIDING_LARGE,
     LOG,
     LOG_LARGE,
@@ -100,7 +104,7 @@ traces! {
     fixed_window_agrees: FIXED FIXED_LARGE CALENDAR,
     sliding_window_counter_agrees: COUNTER COUNTER_LARGE,
     sliding_window_ring_agrees: RING RING_LARGE,
-    sliding_window_agrees: SLIDING SLIDING_LARGE,
+    sliding_window_agrees: SLIDING SLIDING_DENSE SLIDING_LARGE,
     sliding_window_log_agrees: LOG LOG_LARGE,
     concurrency_agrees: SLOTS SLOTS_LARGE,
 }

@@ -84,7 +84,7 @@ fn reshard(arguments: &[&str], apart: Duration) {
     let Some(step) = Move::new(arguments, "user") else { return };
     let io = Io::start();
     let topology = io.topology(&step.servers.url);
-    let traffic = Traffic::start(&io, &topology, &vec![script("user"); 8]);
+    let traffic = Traffic::start_patient(&io, &topology, &vec![script("user"); 8]);
     traffic.flow(&io, 100);
 
     step.begin();
@@ -200,7 +200,7 @@ fn many_slots_move_under_load() {
     let io = Io::start();
     let topology = io.topology(&step.servers.url);
     let tags: Vec<_> = (0..8_u32).map(|index| format!("tag{index}")).collect();
-    let traffics: Vec<_> = tags.iter().map(|tag| Traffic::start(&io, &topology, &vec![script(tag); 2])).collect();
+    let traffics: Vec<_> = tags.iter().map(|tag| Traffic::start_patient(&io, &topology, &vec![script(tag); 2])).collect();
     for traffic in &traffics {
         traffic.flow(&io, 20);
     }

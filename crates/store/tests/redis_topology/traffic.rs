@@ -11,8 +11,11 @@ use tokio::time::{Instant, sleep, timeout};
 
 use super::kit::{Io, Script, call};
 
-/// What a caller is ready to wait.
+/// What a caller is ready to wait while a server may be gone.
 const BUDGET: Duration = Duration::from_millis(200);
+
+/// What a caller is ready to wait where every server answers: however long a busy machine keeps it from that.
+const NO_HURRY: Duration = Duration::from_secs(20);
 
 /// Calls that go on until they are stopped.
 pub(crate) struct Traffic {
@@ -29,13 +32,21 @@ pub(crate) struct Call {
 }
 
 impl Traffic {
-    /// As many callers as scripts, each of which asks again when it has its answer.
+    /// As many callers as scripts, each of which asks again when it has its answer, or has waited for 200 ms.
     pub(crate) fn start(io: &Io, topology: &Arc<Topology>, scripts: &[Script]) -> Self {
+        Self::start_with(BUDGET, io, topology, scripts)
+    }
+
+    /// The same callers, who wait for their answer.
+    pub(crate) fn start_patient(io: &Io, topology: &Arc<Topology>, scripts: &[Script]) -> Self {
+        Self::start_with(NO_HURRY, io, topology, scripts)
+    }
+
+    fn start_with(budget: Duration, io: &Io, topology: &Arc<Topology>, scripts: &[Script]) -> Self {
         let calls = Arc::default();
         let is_over = Arc::default();
-        let tasks = scripts
-            .iter()
-            .map(|script| io.handle.spawn(run(topology.clone(), script.clone(), Arc::clone(&calls), Arc::clone(&is_over))));
+        let caller = |script: &Script| run(budget, topology.clone(), script.clone(), Arc::clone(&calls), Arc::clone(&is_over));
+        let tasks = scripts.iter().map(|script| io.handle.spawn(caller(script)));
         Self { tasks: tasks.collect(), calls, is_over }
     }
 
@@ -60,9 +71,9 @@ impl Traffic {
     }
 }
 
-async fn run(topology: Arc<Topology>, script: Script, calls: Arc<Mutex<Vec<Call>>>, is_over: Arc<AtomicBool>) {
+async fn run(budget: Duration, topology: Arc<Topology>, script: Script, calls: Arc<Mutex<Vec<Call>>>, is_over: Arc<AtomicBool>) {
     while !is_over.load(Ordering::Relaxed) {
-        let answer = match timeout(BUDGET, call(&topology, &script)).await {
+        let answer = match timeout(budget, call(&topology, &script)).await {
             Ok(answer) => answer.map(|value| value.int().unwrap_or_else(|| panic!("a number, not {value:?}"))),
             Err(_) => Err(StoreError::Timeout),
         };

@@ -4,9 +4,9 @@
 //! these takes longer than the server needs to answer. A thread that has nothing else to do writes and reads on a connection of its own instead. There
 //! is one for each server, which only one thread has at a time, and only while nothing is under way on the other: who is in company travels with it.
 //!
-//! The thread of an event loop must not wait there. It sends, has the loop watch the connection, and looks for the answer when something came.
+//! The thread of an event loop has it too, but must not wait there: see `lane.rs`.
 
-use std::io::{self, ErrorKind};
+use std::io::ErrorKind;
 use std::time::Duration;
 
 use tidegate_core::time::Ticks;
@@ -14,7 +14,7 @@ use tokio::time::{Instant, timeout};
 
 use super::greet;
 use super::link::{broken, hung_up};
-use super::stream::{Direction, Stream, Wire};
+use super::stream::{Direction, Socket, Stream, Wire};
 use crate::clock::monotonic_ns;
 use crate::redis::resp::{Parser, Value};
 use crate::store::StoreError;
@@ -24,6 +24,8 @@ use crate::store::StoreError;
 pub(super) struct Line {
     wire: Wire,
     parser: Parser,
+    /// Whether the last read took all that there was.
+    is_dry: bool,
 }
 
 /// What became of a call.
@@ -50,7 +52,7 @@ pub(super) struct Sent {
 impl Line {
     /// `None` if bytes do not travel on the connection as they are.
     pub(super) fn new(stream: Stream, parser: Parser) -> Option<Self> {
-        Some(Self { wire: stream.into_wire()?, parser })
+        Some(Self { wire: stream.into_wire()?, parser, is_dry: false })
     }
 
     /// Sends a command, and waits for its answer until the deadline, by [`monotonic_ns`].
@@ -71,52 +73,75 @@ impl Line {
         Exchanged::Answer(self, answer)
     }
 
-    /// Sends a command, and waits for nothing. `None` if not a byte was sent: the connection is of no use any more.
-    pub(super) fn send(mut self, command: &[u8]) -> Option<Sent> {
-        if !self.is_silent() {
-            return None;
-        }
-        match self.wire.write(command) {
-            Ok(length) if length > 0 => Some(Sent { line: self, rest: command[length..].to_vec() }),
-            _ => None,
-        }
-    }
-
     /// A server that hung up, or said what nobody asked for, is found out before it is trusted with a charge.
-    fn is_silent(&mut self) -> bool {
+    pub(super) fn is_silent(&mut self) -> bool {
+        self.is_dry = false;
         matches!(self.wire.read(self.parser.space()), Err(error) if error.kind() == ErrorKind::WouldBlock)
             && self.parser.rest().is_empty()
     }
 
     /// Waits until the connection takes or gives something, and lets it.
     fn step(&mut self, rest: &mut &[u8], deadline: Ticks) -> Result<Option<Value>, Stop> {
-        if !rest.is_empty() {
-            match self.wire.write(rest) {
-                Ok(0) => return Err(Stop::Broken(broken(&ErrorKind::WriteZero.into()))),
-                Ok(length) => *rest = &rest[length..],
-                Err(error) if error.kind() == ErrorKind::WouldBlock => self.wait(Direction::Out, deadline)?,
-                Err(error) => return Err(error.into()),
-            }
-            return Ok(None);
+        if rest.is_empty() {
+            self.wait(Direction::In, deadline)?;
+            return Ok(self.receive()?);
         }
-        self.wait(Direction::In, deadline)?;
-        self.receive()
+        match self.write(rest)? {
+            0 => self.wait(Direction::Out, deadline)?,
+            length => *rest = &rest[length..],
+        }
+        Ok(None)
     }
 
-    /// Takes what came: the answer, if it is whole.
-    fn receive(&mut self) -> Result<Option<Value>, Stop> {
-        match self.wire.read(self.parser.space()) {
-            Ok(0) => return Err(Stop::Broken(hung_up())),
-            Ok(length) => self.parser.filled(length),
-            Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(None),
-            Err(error) => return Err(error.into()),
+    /// Lets the connection take what it will, which may be nothing.
+    pub(super) fn write(&mut self, bytes: &[u8]) -> Result<usize, StoreError> {
+        match self.wire.write(bytes) {
+            Ok(0) => Err(broken(&ErrorKind::WriteZero.into())),
+            Ok(length) => Ok(length),
+            Err(error) if error.kind() == ErrorKind::WouldBlock => Ok(0),
+            Err(error) => Err(broken(&error)),
         }
-        self.parser.next_value().map_err(|error| Stop::Broken(greet::strange(error, self.parser.rest())))
+    }
+
+    /// The next answer, if all of it has come.
+    pub(super) fn receive(&mut self) -> Result<Option<Value>, StoreError> {
+        loop {
+            let value = self.parser.next_value().map_err(|error| greet::strange(error, self.parser.rest()))?;
+            if value.is_some() || std::mem::take(&mut self.is_dry) {
+                return Ok(value);
+            }
+            let space = self.parser.space();
+            let room = space.len();
+            match self.wire.read(space) {
+                Ok(0) => return Err(hung_up()),
+                Ok(length) => {
+                    self.is_dry = length < room;
+                    self.parser.filled(length);
+                }
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(None),
+                Err(error) => return Err(broken(&error)),
+            }
+        }
+    }
+
+    /// What is readable when something came.
+    pub(super) fn socket(&self) -> Socket<'_> {
+        self.wire.socket()
+    }
+
+    /// Gives it to the runtime of the task that calls this.
+    pub(super) fn into_stream(self) -> Result<(Stream, Parser), StoreError> {
+        let stream = Stream::from_wire(self.wire).map_err(|error| broken(&error))?;
+        Ok((stream, self.parser))
     }
 
     fn wait(&self, direction: Direction, deadline: Ticks) -> Result<(), Stop> {
         let left = Duration::from_nanos(deadline.saturating_sub(monotonic_ns()));
-        if left.is_zero() || !self.wire.wait(direction, left)? { Err(Stop::TooLate) } else { Ok(()) }
+        if left.is_zero() || !self.wire.wait(direction, left).map_err(|error| broken(&error))? {
+            Err(Stop::TooLate)
+        } else {
+            Ok(())
+        }
     }
 }
 
@@ -126,39 +151,27 @@ enum Stop {
     Broken(StoreError),
 }
 
-impl From<io::Error> for Stop {
-    fn from(error: io::Error) -> Self {
-        Self::Broken(broken(&error))
+impl From<StoreError> for Stop {
+    fn from(why: StoreError) -> Self {
+        Self::Broken(why)
     }
 }
 
+/// Why a connection is given up that does not answer.
+pub(super) fn stalled(limit: Duration) -> StoreError {
+    StoreError::unavailable(format!("no answer within {limit:?}; the connection was given up"))
+}
+
 impl Sent {
-    /// Whether the answer has come by now.
-    pub(super) fn look(mut self) -> Exchanged {
-        match self.line.receive() {
-            Ok(Some(value)) => Exchanged::Answer(self.line, value),
-            Ok(None) | Err(Stop::TooLate) => Exchanged::Late(self),
-            Err(Stop::Broken(why)) => Exchanged::Lost(why),
-        }
-    }
-
-    /// What is readable when something came.
-    #[cfg(unix)]
-    pub(super) fn socket(&self) -> std::os::fd::BorrowedFd<'_> {
-        self.line.wire.socket()
-    }
-
     /// Waits for the answer after all, in a task; not longer than on any connection.
     pub(super) async fn answer(self, stall_limit: Duration) -> Result<Value, StoreError> {
-        let Line { wire, mut parser } = self.line;
-        let rest = self.rest;
+        let Self { line, rest } = self;
         let answer = async move {
-            let mut stream = Stream::from_wire(wire).map_err(|error| broken(&error))?;
+            let (mut stream, mut parser) = line.into_stream()?;
             greet::send(&mut stream, &rest, false).await?;
             greet::receive(&mut stream, &mut parser, false).await
         };
-        let stalled = |_| Err(StoreError::unavailable(format!("no answer within {stall_limit:?}; the connection was given up")));
-        timeout(stall_limit, answer).await.unwrap_or_else(stalled)
+        timeout(stall_limit, answer).await.unwrap_or_else(|_| Err(stalled(stall_limit)))
     }
 }
 

@@ -92,6 +92,11 @@ impl Queue {
         Ok(answer)
     }
 
+    /// Whether nothing is under way here: a call on the line must not overtake anything.
+    pub(super) fn is_idle(&self) -> bool {
+        self.waiting.lock().load == 0
+    }
+
     /// The line, if nobody has it and nothing else is under way: a call must not overtake what its caller asked before, such as a refund that nobody
     /// waits for.
     pub(super) fn take_line(&self) -> Taken {

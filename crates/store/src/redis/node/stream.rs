@@ -34,6 +34,13 @@ pub(super) enum Wire {
 #[derive(Debug)]
 pub(super) enum Wire {}
 
+/// What an event loop can watch of a connection.
+#[cfg(unix)]
+pub type Socket<'a> = BorrowedFd<'a>;
+/// What an event loop could watch of a connection.
+#[cfg(not(unix))]
+pub type Socket<'a> = &'a std::convert::Infallible;
+
 /// What a thread waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Direction {
@@ -58,7 +65,7 @@ impl Wire {
         }
     }
 
-    pub(super) fn socket(&self) -> BorrowedFd<'_> {
+    pub(super) fn socket(&self) -> Socket<'_> {
         match self {
             Self::Tcp(stream) => stream.as_fd(),
             Self::Unix(stream) => stream.as_fd(),
@@ -83,6 +90,10 @@ impl Wire {
 #[cfg(not(unix))]
 impl Wire {
     pub(super) fn wait(&self, _direction: Direction, _limit: Duration) -> io::Result<bool> {
+        match *self {}
+    }
+
+    pub(super) fn socket(&self) -> Socket<'_> {
         match *self {}
     }
 

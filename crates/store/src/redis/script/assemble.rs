@@ -138,7 +138,8 @@ impl Scripts {
         }
         let values = if is_single { String::new() } else { blocks::block("plain", "values") };
         let begin = blocks::block("plain", "begin");
-        self.script(&format!("{begin}{states}{values}{looks}{charges}return {{ clock{replies} }}\n"))
+        let body = format!("{begin}{states}{values}{looks}{charges}return {{ clock{replies} }}\n");
+        self.script(&body.replace("IS_PLAIN", "true"))
     }
 
     /// A script that does something to one counter.
@@ -176,7 +177,7 @@ impl Scripts {
             if self.build.is_injected() { ("clock_injected", "unpack('<d', arg, #arg - 7)") } else { ("clock", "clock") };
         let millisecond = (1_000_000 / self.build.unit_ns()).to_string();
         let write = blocks::block(clock, "write").replace("MILLISECOND", &millisecond);
-        let body = body.replace("WRITE\n", &write).replace("BASE", base).replace("FOREIGN", FOREIGN);
+        let body = body.replace("WRITE\n", &write).replace("BASE", base).replace("FOREIGN", FOREIGN).replace("IS_PLAIN", "false");
         let text = format!("{LIBRARY}{}{body}", blocks::block(clock, "read"));
         Arc::new(Script::new(if cfg!(feature = "mutants") { mutated(&text) } else { text }))
     }

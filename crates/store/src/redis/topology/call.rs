@@ -16,7 +16,7 @@ use super::shared::Shared;
 use super::single::is_a_cluster;
 use super::slots::Slot;
 use super::{Calls, Exchange};
-use crate::redis::node::{self, CallError, Node, UnderWay};
+use crate::redis::node::{self, CallError, Lanes, Node, UnderWay};
 use crate::redis::resp::{Command, Value, store_error};
 use crate::redis::url::Address;
 use crate::store::StoreError;
@@ -90,9 +90,9 @@ pub(super) fn exchange(shared: &Shared, slot: Slot, call: &impl Calls, deadline:
     }
 }
 
-/// Sends a call on a thread that waits for nothing, under the same conditions.
-pub(super) fn send(shared: &Shared, slot: Slot, call: &impl Calls) -> Option<UnderWay> {
-    shared.known_owner(slot).ok()?.send(&call.by_hash())
+/// Adds a call to the lanes of an event loop, under the same conditions.
+pub(super) fn push(shared: &Shared, slot: Slot, call: &impl Calls, lanes: &mut Lanes) -> Option<UnderWay> {
+    lanes.push(&shared.known_owner(slot).ok()?, &call.by_hash())
 }
 
 /// What an answer on such a connection says; `None` if the call did not run, and has to go the other way.
@@ -104,6 +104,8 @@ pub(super) fn judge(shared: &Shared, answer: Result<Value, CallError>) -> Option
             _ => None,
         },
         Ok(value) => Some(Ok(value)),
+        // The other way is another connection.
+        Err(CallError::NotSent(_)) => None,
         Err(error) => {
             shared.doubt.notify_one();
             Some(Err(error.into_store_error()))
