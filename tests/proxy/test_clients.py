@@ -5,6 +5,7 @@ The proxy with clients that others wrote: curl, h2load, k6 and a browser, each w
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -14,10 +15,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:
+    from tests.chromium import Missing, find
     from tests.proxy.proxying import here
     from tests.proxy.upstream import Upstream
     from tests.servers import certificates
 else:
+    from chromium import Missing, find
     from proxying import here
     from servers import certificates
 
@@ -123,9 +126,13 @@ def test_k6_sees_what_the_rule_says(upstream: Upstream, tmp_path: Path) -> None:
 def test_a_page_behind_the_proxy_works_in_a_browser(upstream: Upstream) -> None:
     """It loads, posts, hears server-sent events, and talks over a WebSocket."""
     api = pytest.importorskip("playwright.sync_api")
-    chromium = installed("chromium")
+    try:
+        chromium = find()
+    except Missing as missing:
+        pytest.skip(str(missing))
     with here([upstream.url], NEVER_DENIES) as proxy, api.sync_playwright() as play:
-        browser = play.chromium.launch(executable_path=chromium, args=["--no-sandbox", "--no-proxy-server"])
+        words = ["--no-sandbox", "--no-proxy-server"]
+        browser = play.chromium.launch(executable_path=chromium.path, env={**os.environ, **chromium.environment}, args=words)
         page = browser.new_page()
         page.goto(f"{proxy}/page")
         page.wait_for_function("document.title === 'hello 5 onetwo'", timeout=60_000)

@@ -13,6 +13,7 @@
 //! | `check`, `resolve`, `tend` | what happens in the background: are servers well, and where are they |
 //! | `pool`, `dial`, `tls` | connections to servers: kept ones and new ones |
 //! | `counts` | what is counted of servers |
+//! | `line` | HTTP/1 with servers, on the short way: what is plain is neither written nor read by hyper |
 //! | `exchange` | one request to one server, up to the head of the response |
 //! | `request_body`, `response_body` | bodies, read as fast as the other side takes them |
 //! | `rehearse` | what a server would be sent, for fuzzers |
@@ -46,6 +47,7 @@ mod forward;
 mod group;
 mod head;
 mod health;
+mod line;
 mod pool;
 mod refuse;
 mod rehearse;

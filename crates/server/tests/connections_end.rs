@@ -2,18 +2,25 @@
 
 mod serving;
 
+use std::io::{Read, Write};
+use std::net::SocketAddr;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use serde_json::json;
 use tidegate_server::server::{Address, Server};
 use tokio::io::AsyncWriteExt;
 use tokio::task::{JoinHandle, spawn_blocking};
+use tokio::time::timeout;
 
 use serving::{Client, Door, answer, app, ask, connect, rest, start, try_start};
 
 const NONE: Duration = Duration::ZERO;
 const LONG: Duration = Duration::from_mins(1);
+
+/// Who hears nothing for so long is not connected: on one machine that takes microseconds.
+const UNHEARD: Duration = Duration::from_millis(200);
 
 /// Drains beside the test; how many connections were cut.
 fn drain(server: &Arc<Server>, grace: Duration, limit: Duration) -> JoinHandle<usize> {
@@ -21,11 +28,51 @@ fn drain(server: &Arc<Server>, grace: Duration, limit: Duration) -> JoinHandle<u
     spawn_blocking(move || server.drain(grace, limit))
 }
 
-/// Waits until nobody listens any more.
+/// Waits until nobody listens any more: who connects is refused, or hears nothing because the server is about to close.
 async fn is_closed(address: Option<&Address>) {
-    let Some(Address::Tcp(address)) = address else { panic!("{address:?} is no address") };
-    while tokio::net::TcpStream::connect(address).await.is_ok() {
+    let address = tcp(address);
+    while let Ok(Ok(_)) = timeout(UNHEARD, tokio::net::TcpStream::connect(address)).await {
         tokio::task::yield_now().await;
+    }
+}
+
+fn tcp(address: Option<&Address>) -> SocketAddr {
+    match address {
+        Some(Address::Tcp(address)) => *address,
+        other => panic!("{other:?} is no address"),
+    }
+}
+
+/// Connects and asks, again and again, until nobody listens any more; what became of those who were connected and not answered.
+fn ask_until_closed(address: SocketAddr, answered: &AtomicUsize) -> Vec<String> {
+    let mut lost = Vec::new();
+    while let Ok(mut stream) = std::net::TcpStream::connect_timeout(&address, UNHEARD) {
+        let mut said = String::new();
+        let asked = stream.write_all(b"GET /x HTTP/1.1\r\nhost: test\r\nconnection: close\r\n\r\n");
+        let asked = asked.and_then(|()| stream.read_to_string(&mut said));
+        if said.starts_with("HTTP/1.1 200 ") {
+            answered.fetch_add(1, Ordering::Relaxed);
+        } else {
+            lost.push(format!("{asked:?} {said:?}"));
+        }
+    }
+    lost
+}
+
+#[tokio::test]
+async fn who_connects_while_a_server_closes_is_answered_or_not_connected() {
+    for _ in 0..10 {
+        let server = Arc::new(start(&json!({})));
+        let address = tcp(server.addresses().http.as_ref());
+        let answered = Arc::new(AtomicUsize::new(0));
+        let client = |answered: Arc<AtomicUsize>| std::thread::spawn(move || ask_until_closed(address, &answered));
+        let clients: Vec<_> = (0..8).map(|_| client(Arc::clone(&answered))).collect();
+        while answered.load(Ordering::Relaxed) < 50 {
+            tokio::task::yield_now().await;
+        }
+        assert_eq!(drain(&server, NONE, LONG).await.expect("no panic"), 0);
+        let lost: Vec<String> = clients.into_iter().flat_map(|client| client.join().expect("no panic")).collect();
+        assert_eq!(lost, [""; 0]);
     }
 }
 

@@ -48,7 +48,7 @@ async fn ask(group: &Group, server: &Server, check: &CheckSettings) -> Option<u1
             headers.insert(HOST, HeaderValue::try_from(authority).ok()?);
             headers.insert(CONNECTION, HeaderValue::from_static("close"));
             *request.uri_mut() = check.path.parse().ok()?;
-            dial::http1(server, group).await.ok()?.send_request(request).await
+            dial::http1(server, group).await.ok()?.leave().await.ok()?.send_request(request).await
         }
         UpstreamProtocol::Http2 => {
             let scheme = if server.url.is_tls { "https" } else { "http" };

@@ -11,6 +11,7 @@ use tokio::net::TcpStream;
 use tokio_rustls::rustls::pki_types::ServerName;
 
 use super::group::Group;
+use super::line::Line;
 use super::request_body::RequestBody;
 use super::server::Server;
 use super::settings::UpstreamProtocol;
@@ -36,8 +37,13 @@ pub(super) enum DialError {
 }
 
 /// A connection of HTTP/1 for one request at a time.
-pub(super) async fn http1(server: &Server, group: &Group) -> io::Result<http1::SendRequest<RequestBody>> {
-    let stream = TokioIo::new(connect(server, group).await?);
+pub(super) async fn http1(server: &Server, group: &Group) -> io::Result<Line> {
+    connect(server, group).await.map(Line::new)
+}
+
+/// The same, driven by a task of its own.
+pub(super) async fn driven(stream: Box<dyn Stream>) -> io::Result<http1::SendRequest<RequestBody>> {
+    let stream = TokioIo::new(stream);
     let mut builder = http1::Builder::new();
     builder.max_header_size(HEAD_BYTES_MAX.into()).max_buf_size(HEAD_BYTES_MAX.into());
     let (sender, connection) = builder.handshake(stream).await.map_err(io::Error::other)?;
@@ -60,7 +66,7 @@ pub(super) async fn http2(server: &Server, group: &Group) -> io::Result<http2::S
 }
 
 /// A connection to a server, with TLS or without.
-trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
+pub(super) trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
 
 impl<S: AsyncRead + AsyncWrite + Send + Unpin> Stream for S {}
 

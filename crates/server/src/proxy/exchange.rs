@@ -1,18 +1,20 @@
 //! One request to one server, up to the head of its response.
+//!
+//! On a [line](super::line) it is sent by its own task, and otherwise by hyper.
 
 use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Poll, ready};
 
 use http::{Request, Response};
-use hyper::body::Incoming;
-use hyper::client::conn::TrySendError;
 use tokio::time::Instant;
 
 use super::alarm::Alarm;
+use super::line::{Told, Untold, written};
 use super::or_never;
 use super::pool::{Lent, Sender};
 use super::request_body::{Progress, RequestBody};
+use super::response_body::Content;
 use super::settings::GroupSettings;
 
 /// Why there is no response.
@@ -24,8 +26,8 @@ pub(super) enum Failure {
     ConnectLate,
     /// The connection had ended before anything was sent: the request as it was.
     Unsent(Box<Request<RequestBody>>),
-    /// The server broke off, or did not speak HTTP.
-    Broken,
+    /// The server broke off, or did not speak HTTP: the request, if it may be repeated.
+    Broken(Option<Box<Request<RequestBody>>>),
     /// The server took too long.
     Late,
     /// The client broke off while it sent its body, or the body was wrong.
@@ -38,31 +40,59 @@ pub(super) enum Failure {
 pub(super) async fn exchange(
     lent: &mut Lent,
     request: Request<RequestBody>,
+    may_repeat: bool,
     group: &GroupSettings,
     deadline: Instant,
-) -> Result<Response<Incoming>, Failure> {
+) -> Result<Response<Content>, Failure> {
     let progress = Arc::clone(request.body().progress());
+    let mut is_sent = false;
+    if let Sender::Line(line) = &mut lent.sender {
+        let head = written(&request);
+        let told = watched(line.ask(head), &mut lent.alarm, &progress, group, deadline).await?;
+        let begun = match told {
+            Ok(Told::Plain(response)) => return Ok(response.map(Content::Line)),
+            Ok(Told::Other(begun)) => begun,
+            Err(Untold::Unsent) => return Err(Failure::Unsent(Box::new(request))),
+            Err(Untold::Broken) => return Err(Failure::Broken(may_repeat.then(|| Box::new(request)))),
+        };
+        if lent.leave_asked(begun).await.is_err() {
+            return Err(Failure::Broken(may_repeat.then(|| Box::new(request))));
+        }
+        is_sent = true;
+    }
+    // hyper keeps what it was given.
+    let copy = may_repeat.then(|| Box::new(copy(&request)));
     let sent = match &mut lent.sender {
+        Sender::Line(_) => return Err(Failure::Broken(copy)),
         Sender::Http1(sender) => watched(sender.try_send_request(request), &mut lent.alarm, &progress, group, deadline).await,
         Sender::Http2(sender) => watched(sender.try_send_request(request), &mut lent.alarm, &progress, group, deadline).await,
     };
     match sent? {
-        Ok(response) => Ok(response),
+        Ok(response) => Ok(response.map(Content::Incoming)),
         Err(_) if progress.is_broken() => Err(Failure::ClientBroken),
-        Err(mut error) => Err(error.take_message().map_or(Failure::Broken, |request| Failure::Unsent(Box::new(request)))),
+        // Whatever hyper has not sent, the line had.
+        Err(mut error) => Err(match error.take_message() {
+            Some(request) if !is_sent => Failure::Unsent(Box::new(request)),
+            _ => Failure::Broken(copy),
+        }),
     }
 }
 
-type Sent = Result<Response<Incoming>, TrySendError<Request<RequestBody>>>;
+/// The same once more, for a request without a body. Who repeats it knows where it goes.
+fn copy(request: &Request<RequestBody>) -> Request<RequestBody> {
+    let mut copy = Request::new(RequestBody::empty());
+    copy.headers_mut().clone_from(request.headers());
+    copy
+}
 
 /// Waits, and gives up when nothing has moved for too long.
-async fn watched(
-    sending: impl Future<Output = Sent>,
+async fn watched<T>(
+    sending: impl Future<Output = T>,
     alarm: &mut Alarm,
     progress: &Progress,
     group: &GroupSettings,
     deadline: Instant,
-) -> Result<Sent, Failure> {
+) -> Result<T, Failure> {
     let mut sending = pin!(sending);
     let patience = || if progress.is_sent() { group.first_byte_timeout } else { group.idle_timeout };
     let next = || (Instant::now() + or_never(patience())).min(deadline);

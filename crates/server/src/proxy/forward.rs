@@ -6,7 +6,6 @@ use http::header::{CONNECTION, CONTENT_LENGTH, EXPECT, HOST, TE, TRANSFER_ENCODI
 use http::request::Parts;
 use http::uri::PathAndQuery;
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Uri, Version};
-use hyper::body::Incoming;
 use smallvec::SmallVec;
 use tokio::time::Instant;
 
@@ -15,11 +14,12 @@ use super::dial::DialError;
 use super::exchange::{Failure, exchange};
 use super::group::Group;
 use super::head::{self, Origin, Wants};
+use super::line;
 use super::or_never;
-use super::pool::{self, Lent};
+use super::pool::{self, Asks, Lent};
 use super::refuse::ending;
 use super::request_body::RequestBody;
-use super::response_body::{Held, ResponseBody};
+use super::response_body::{Content, Held, ResponseBody};
 use super::server::{Chosen, Server};
 use super::settings::{HostPolicy, UpstreamProtocol};
 use super::slot::Slot;
@@ -73,8 +73,9 @@ async fn sent(
     asked: Asked<'_>,
     deadline: Instant,
     entry: &mut Option<Box<Entry>>,
-) -> Result<(Response<Incoming>, Lent), (Problem, bool)> {
+) -> Result<(Response<Content>, Lent), (Problem, bool)> {
     let may_repeat = asked.body.is_empty() && asked.head.method.is_idempotent() && !asked.wants.upgrade;
+    let is_for_line = line::is_for(&asked.head.method, &asked.body, asked.wants);
     let mut is_unread = !asked.body.is_empty();
     let progress = Arc::clone(asked.body.progress());
     let mut outgoing = Outgoing::new(asked, group);
@@ -93,7 +94,8 @@ async fn sent(
             entry.asks(&server.name);
         }
         let id = server.id;
-        let mut lent = match pool::lend(group, server, must_be_new, asked_at, deadline).await {
+        let asks = Asks { is_for_line, must_be_new };
+        let mut lent = match pool::lend(group, server, asks, asked_at, deadline).await {
             Ok(lent) => lent,
             Err(error) => {
                 why = if error == DialError::Late { Failure::ConnectLate } else { Failure::Unreachable };
@@ -106,14 +108,13 @@ async fn sent(
         };
         // The server may have ended a kept connection at this very moment, which says nothing about the server.
         let may_be_stale = lent.is_reused && !must_be_new;
-        let copy = may_repeat.then(|| outgoing.copy());
         let request = outgoing.request(&lent.server, group);
-        match (exchange(&mut lent, request, &group.settings, deadline).await, copy) {
-            (Ok(response), _) => {
+        match exchange(&mut lent, request, may_repeat, &group.settings, deadline).await {
+            Ok(response) => {
                 group.answered(&lent.server, response.status(), asked_at);
                 return Ok((response, lent));
             }
-            (Err(Failure::Unsent(request)), _) => {
+            Err(Failure::Unsent(request)) => {
                 outgoing.take_back(*request);
                 if may_be_stale {
                     again = Some(lent.server);
@@ -122,19 +123,19 @@ async fn sent(
                     tried.push(id);
                 }
             }
-            (Err(Failure::Broken), Some(copy)) => {
-                outgoing = copy;
+            Err(Failure::Broken(Some(request))) => {
+                outgoing.take_back(*request);
                 if may_be_stale {
                     again = Some(lent.server);
                 } else {
                     group.failed(&lent.server, Outcome::Broken);
                     tried.push(id);
-                    why = Failure::Broken;
+                    why = Failure::Broken(None);
                 }
             }
-            (Err(failure), _) => {
+            Err(failure) => {
                 group.failed(&lent.server, outcome_of(&failure, progress.is_sent()));
-                is_unread &= matches!(failure, Failure::ClientLate | Failure::Late | Failure::Broken);
+                is_unread &= matches!(failure, Failure::ClientLate | Failure::Late | Failure::Broken(_));
                 return Err((problem_of(&failure), is_unread));
             }
         }
@@ -147,7 +148,7 @@ fn outcome_of(failure: &Failure, is_sent: bool) -> Outcome {
         // The total time was over while the client still sent: no server is left out for that.
         Failure::Late if !is_sent => Outcome::Client,
         Failure::Unreachable | Failure::ConnectLate => Outcome::Unreachable,
-        Failure::Unsent(_) | Failure::Broken => Outcome::Broken,
+        Failure::Unsent(_) | Failure::Broken(_) => Outcome::Broken,
         Failure::Late => Outcome::Late,
         Failure::ClientBroken | Failure::ClientLate => Outcome::Client,
     }
@@ -157,7 +158,7 @@ fn problem_of(failure: &Failure) -> Problem {
     match failure {
         Failure::Unreachable => Problem::new(StatusCode::BAD_GATEWAY, "no upstream can be reached"),
         Failure::ConnectLate => Problem::new(StatusCode::GATEWAY_TIMEOUT, "no upstream can be reached in time"),
-        Failure::Unsent(_) | Failure::Broken => {
+        Failure::Unsent(_) | Failure::Broken(_) => {
             Problem::new(StatusCode::BAD_GATEWAY, "the upstream broke off before it answered")
         }
         Failure::Late => Problem::new(StatusCode::GATEWAY_TIMEOUT, "the upstream took too long to answer"),
@@ -173,7 +174,7 @@ fn closing_if_unread((problem, is_unread): (Problem, bool), version: Version) ->
 }
 
 /// What a server answered, as the client gets it.
-fn respond(mut response: Response<Incoming>, held: Held, group: &Group, wants: Wants, deadline: Instant) -> Response<Body> {
+fn respond(mut response: Response<Content>, held: Held, group: &Group, wants: Wants, deadline: Instant) -> Response<Body> {
     if response.status() == StatusCode::SWITCHING_PROTOCOLS {
         return switch(response, held, wants);
     }
@@ -189,7 +190,7 @@ fn respond(mut response: Response<Incoming>, held: Held, group: &Group, wants: W
 }
 
 /// The connections of client and server are no longer ones of HTTP.
-fn switch(mut response: Response<Incoming>, mut held: Held, wants: Wants) -> Response<Body> {
+fn switch(mut response: Response<Content>, mut held: Held, wants: Wants) -> Response<Body> {
     if !wants.upgrade {
         return Problem::new(StatusCode::BAD_GATEWAY, "the upstream switched to a protocol that nobody asked for")
             .into_response();
@@ -256,19 +257,7 @@ impl Outgoing {
         Self { method, path, headers, host, body: Some(body), wants }
     }
 
-    /// The same once more, for a request without a body.
-    fn copy(&self) -> Self {
-        Self {
-            method: self.method.clone(),
-            path: self.path.clone(),
-            headers: self.headers.clone(),
-            host: self.host.clone(),
-            body: None,
-            wants: self.wants,
-        }
-    }
-
-    /// Takes back what was not sent after all.
+    /// Takes back what was not sent after all, or is sent once more.
     fn take_back(&mut self, request: Request<RequestBody>) {
         let (head, body) = request.into_parts();
         self.headers = head.headers;

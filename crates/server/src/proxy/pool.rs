@@ -8,6 +8,7 @@ use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use bytes::Bytes;
 use hyper::client::conn::{http1, http2};
 use parking_lot::Mutex;
 use tokio::time::{Instant, timeout_at};
@@ -16,6 +17,7 @@ use super::alarm::Alarm;
 use super::counts::Outcome;
 use super::dial::{self, DialError};
 use super::group::Group;
+use super::line::Line;
 use super::or_never;
 use super::request_body::RequestBody;
 use super::server::{Chosen, Server};
@@ -43,7 +45,7 @@ struct Kept {
 
 #[derive(Debug)]
 struct Idle {
-    sender: http1::SendRequest<RequestBody>,
+    sender: Sender,
     alarm: Alarm,
     since: Instant,
 }
@@ -51,8 +53,19 @@ struct Idle {
 /// The way into a connection.
 #[derive(Debug)]
 pub(super) enum Sender {
+    /// HTTP/1, for requests that drive it themselves.
+    Line(Line),
+    /// HTTP/1, driven by hyper.
     Http1(http1::SendRequest<RequestBody>),
     Http2(http2::SendRequest<RequestBody>),
+}
+
+/// What a request asks of a connection.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Asks {
+    /// Whether it can be sent on a line.
+    pub(super) is_for_line: bool,
+    pub(super) must_be_new: bool,
 }
 
 /// A connection that a request uses.
@@ -74,6 +87,16 @@ impl Pool {
         Self { workers, is_closed: AtomicBool::new(false) }
     }
 
+    /// Ends those connections that nobody uses and that are too old, or that the server has ended: nobody drives a line to notice that.
+    pub(super) fn sweep(&self, keep_alive: Duration, now: Instant) {
+        for kept in &self.workers {
+            let is_kept = |idle: &mut Idle| {
+                now.saturating_duration_since(idle.since) < keep_alive && idle.sender.readiness() != Readiness::Closed
+            };
+            kept.idle.lock().retain_mut(is_kept);
+        }
+    }
+
     /// Ends all connections that nobody uses, and keeps none from now on. Requests under way are not touched.
     pub(super) fn close(&self) {
         self.is_closed.store(true, Ordering::SeqCst);
@@ -88,15 +111,16 @@ impl Pool {
 pub(super) async fn lend(
     group: &Group,
     server: Chosen,
-    must_be_new: bool,
+    Asks { is_for_line, must_be_new }: Asks,
     now: Instant,
     deadline: Instant,
 ) -> Result<Lent, DialError> {
     let worker = thread_number() & (server.pool.workers.len() - 1);
     let kept = match server.protocol {
         UpstreamProtocol::Http1 => {
-            let idle = server.pool.workers[worker].take_idle(group.settings.keep_alive, now).filter(|_| !must_be_new);
-            idle.map(|Idle { sender, alarm, .. }| (Sender::Http1(sender), alarm))
+            let kept = &server.pool.workers[worker];
+            let idle = if must_be_new { None } else { kept.take_idle(is_for_line, group.settings.keep_alive, now) };
+            idle.map(|Idle { sender, alarm, .. }| (sender, alarm))
         }
         UpstreamProtocol::Http2 => {
             let shared = server.pool.workers[worker].shared();
@@ -107,7 +131,7 @@ pub(super) async fn lend(
         (Some((sender, alarm)), _) => Ok((sender, alarm, true)),
         (None, UpstreamProtocol::Http1) => {
             let dialled = within(now, deadline, group, dial::http1(&server, group)).await;
-            dialled.map(|sender| (Sender::Http1(sender), Alarm::default(), false))
+            dialled.map(|line| (Sender::Line(line), Alarm::default(), false))
         }
         (None, UpstreamProtocol::Http2) => {
             let connected = within(now, deadline, group, connect_shared(&server.pool, worker, &server, group)).await;
@@ -115,6 +139,13 @@ pub(super) async fn lend(
         }
     };
     let settings = &group.settings;
+    let found = match found {
+        Ok((Sender::Line(line), alarm, is_reused)) if !is_for_line => {
+            let driven = line.leave().await.map_err(|_| DialError::Refused);
+            driven.map(|sender| (Sender::Http1(sender), alarm, is_reused))
+        }
+        found => found,
+    };
     match found {
         Ok((sender, alarm, is_reused)) => {
             if !is_reused {
@@ -171,27 +202,12 @@ impl Pool {
 }
 
 impl Kept {
-    /// The latest that can take a request. One whose task has not noticed yet that its last response has ended stays for the next who asks.
-    fn take_idle(&self, keep_alive: Duration, now: Instant) -> Option<Idle> {
+    /// The latest that can take a request: a line for those who can use one, so that the others find what hyper drives; and else what there is.
+    fn take_idle(&self, is_for_line: bool, keep_alive: Duration, now: Instant) -> Option<Idle> {
         let mut idle = self.idle.lock();
-        let mut at = idle.len();
-        while let Some(before) = at.checked_sub(1) {
-            at = before;
-            if now.saturating_duration_since(idle[at].since) >= keep_alive {
-                // All others are older.
-                idle.drain(..=at);
-                return None;
-            }
-            if idle[at].sender.is_ready() {
-                return idle.remove(at);
-            }
-            if idle[at].sender.is_closed() {
-                idle.remove(at);
-            }
-        }
-        None
+        let is_fit = |sender: &Sender| matches!(sender, Sender::Line(_)) == is_for_line;
+        take_latest(&mut idle, is_fit, keep_alive, now).or_else(|| take_latest(&mut idle, |_| true, keep_alive, now))
     }
-
     fn keep(&self, kept: Idle, keep_alive: Duration, idle_max: usize) {
         let is_old = |idle: &Idle| kept.since.saturating_duration_since(idle.since) >= keep_alive;
         let mut idle = self.idle.lock();
@@ -212,11 +228,66 @@ impl Kept {
     }
 }
 
+/// The latest that fits and can take a request. One whose task has not noticed yet that its last response has ended stays for the next who asks.
+fn take_latest(idle: &mut VecDeque<Idle>, is_fit: impl Fn(&Sender) -> bool, keep_alive: Duration, now: Instant) -> Option<Idle> {
+    let mut at = idle.len();
+    while let Some(before) = at.checked_sub(1) {
+        at = before;
+        if now.saturating_duration_since(idle[at].since) >= keep_alive {
+            // All others are older.
+            idle.drain(..=at);
+            return None;
+        }
+        if !is_fit(&idle[at].sender) {
+            continue;
+        }
+        match idle[at].sender.readiness() {
+            Readiness::Ready => return idle.remove(at),
+            Readiness::Busy => {}
+            Readiness::Closed => drop(idle.remove(at)),
+        }
+    }
+    None
+}
+
+/// Whether a connection that nobody uses can be used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Readiness {
+    Ready,
+    Busy,
+    Closed,
+}
+
+impl Sender {
+    fn readiness(&mut self) -> Readiness {
+        let (is_ready, is_closed) = match self {
+            Self::Line(line) => (line.is_ready(), true),
+            Self::Http1(sender) => (sender.is_ready(), sender.is_closed()),
+            Self::Http2(sender) => (sender.is_ready(), sender.is_closed()),
+        };
+        match (is_ready, is_closed) {
+            (true, _) => Readiness::Ready,
+            (false, true) => Readiness::Closed,
+            (false, false) => Readiness::Busy,
+        }
+    }
+}
+
 impl Lent {
+    /// Leaves the line to hyper, which is to read what has begun to come back on it.
+    pub(super) async fn leave_asked(&mut self, begun: Bytes) -> io::Result<()> {
+        let Sender::Line(line) = &mut self.sender else { return Ok(()) };
+        self.sender = Sender::Http1(line.take().leave_asked(begun).await?);
+        Ok(())
+    }
+
     /// Gives it back after a request that ended as it should. Who only drops it ends a connection of HTTP/1.
     pub(super) fn give_back(self) {
-        // The one of HTTP/2 was never taken.
-        let Self { server, worker, keep_alive, idle_max, sender: Sender::Http1(sender), alarm, .. } = self else { return };
+        let Self { server, worker, keep_alive, idle_max, sender, alarm, .. } = self;
+        if let Sender::Http2(_) = sender {
+            // It was never taken.
+            return;
+        }
         server.pool.keep(worker, Idle { sender, alarm, since: Instant::now() }, keep_alive, idle_max);
     }
 }

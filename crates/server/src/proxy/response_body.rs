@@ -10,18 +10,27 @@ use http_body::{Body, Frame, SizeHint};
 use hyper::body::Incoming;
 use tokio::time::Instant;
 
+use super::line::Rest;
 use super::or_never;
-use super::pool::Lent;
+use super::pool::{Lent, Sender};
 use super::request_body::Progress;
 use super::slot::Slot;
 use crate::body::BrokenOff;
+
+/// Where the body of a response comes from.
+#[derive(Debug)]
+pub(super) enum Content {
+    Incoming(Incoming),
+    /// From the line that is held.
+    Line(Rest),
+}
 
 /// The body of a response on its way to the client. It is read only as fast as the client takes it.
 ///
 /// It holds what the request holds: the connection goes back when the response has ended as it should, and the slots whenever it has ended.
 #[derive(Debug)]
 pub(super) struct ResponseBody {
-    incoming: Incoming,
+    content: Content,
     held: Option<Held>,
     idle_timeout: Duration,
     deadline: Instant,
@@ -45,9 +54,9 @@ impl Drop for Held {
 }
 
 impl ResponseBody {
-    pub(super) fn new(incoming: Incoming, held: Held, idle_timeout: Duration, deadline: Instant) -> Self {
-        let mut body = Self { incoming, held: Some(held), idle_timeout, deadline, waits_until: None };
-        if body.incoming.is_end_stream() {
+    pub(super) fn new(content: Content, held: Held, idle_timeout: Duration, deadline: Instant) -> Self {
+        let mut body = Self { content, held: Some(held), idle_timeout, deadline, waits_until: None };
+        if body.is_end_stream() {
             body.end();
         }
         body
@@ -67,6 +76,21 @@ impl ResponseBody {
         Poll::Ready(Some(Err(BrokenOff)))
     }
 
+    fn poll_content(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BrokenOff>>> {
+        let rest = match &mut self.content {
+            Content::Incoming(incoming) => {
+                return Pin::new(incoming).poll_frame(context).map(|frame| frame.map(|frame| frame.map_err(|_| BrokenOff)));
+            }
+            Content::Line(rest) => rest,
+        };
+        let lent = self.held.as_mut().and_then(|held| held.lent.as_mut());
+        let Some(Sender::Line(line)) = lent.map(|lent| &mut lent.sender) else {
+            // It went back with the last byte, or it broke off before.
+            return Poll::Ready((rest.len() > 0).then_some(Err(BrokenOff)));
+        };
+        line.poll_part(rest, context).map(|part| Some(part.map(Frame::data).map_err(|_| BrokenOff)))
+    }
+
     /// Whether the server has been waited for too long.
     fn is_late(&mut self, context: &mut Context<'_>) -> bool {
         let (idle_timeout, deadline) = (self.idle_timeout, self.deadline);
@@ -81,26 +105,32 @@ impl Body for ResponseBody {
     type Error = BrokenOff;
 
     fn poll_frame(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BrokenOff>>> {
-        match Pin::new(&mut self.incoming).poll_frame(context) {
+        match self.poll_content(context) {
             Poll::Pending if self.is_late(context) => self.break_off(),
             Poll::Pending => Poll::Pending,
-            Poll::Ready(Some(Err(_))) => self.break_off(),
+            Poll::Ready(Some(Err(BrokenOff))) => self.break_off(),
             Poll::Ready(frame) => {
                 self.waits_until = None;
                 // Whoever knows the length does not ask for what comes after the last byte.
-                if frame.is_none() || self.incoming.is_end_stream() {
+                if frame.is_none() || self.is_end_stream() {
                     self.end();
                 }
-                Poll::Ready(frame.map(|frame| frame.map_err(|_| BrokenOff)))
+                Poll::Ready(frame)
             }
         }
     }
 
     fn is_end_stream(&self) -> bool {
-        self.incoming.is_end_stream()
+        match &self.content {
+            Content::Incoming(incoming) => incoming.is_end_stream(),
+            Content::Line(rest) => rest.len() == 0,
+        }
     }
 
     fn size_hint(&self) -> SizeHint {
-        self.incoming.size_hint()
+        match &self.content {
+            Content::Incoming(incoming) => incoming.size_hint(),
+            Content::Line(rest) => SizeHint::with_exact(rest.len()),
+        }
     }
 }

@@ -6,7 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::mpsc::UnboundedSender;
-use tokio::time::sleep;
+use tokio::sync::watch;
+use tokio::time::{sleep, timeout};
 
 use super::answer::Handler;
 use super::crowd::{Alive, Place, Room};
@@ -18,6 +19,10 @@ use crate::metrics::{ConnectionFailure, Port};
 
 /// How long nothing is accepted after the system had no room for it, such as for one more file descriptor.
 const PAUSE: Duration = Duration::from_millis(100);
+
+/// How long connections that have begun when a server closes have to be established: a way to clients that are not too far, and back. Not longer, because
+/// others who come meanwhile hear nothing for a second.
+const BEGUN_WITHIN: Duration = Duration::from_millis(50);
 
 /// A connection on its way to its worker.
 pub(super) struct Arrival {
@@ -57,19 +62,31 @@ impl Acceptor {
                 self.place::<H>(socket, peer, room);
             }
         }
-        self.take_who_waits();
+        self.close(phase).await;
     }
 
-    /// Takes those who wait to be accepted, and listens no more. They believe to be connected already, and may have sent a request.
-    fn take_who_waits(self) {
-        // Not by way of the runtime, which has not heard of them if it was busy.
-        let Ok(listener) = self.listener.into_listener() else { return };
-        while let Some(room) = self.shared.crowd.room_now()
-            && let Ok((socket, peer)) = listener.accept()
-        {
-            let place = Place::take(&self.shared, self.port, room);
-            // A worker that is gone is one of a server that has stopped.
-            let _ = self.workers[place.worker()].send(Arrival { socket, peer, place });
+    /// Listens no more, and loses nobody who believes to be connected and may have sent a request.
+    ///
+    /// What the system has not handed over when a socket is closed is reset. So it is told first to begin no more connections, and then asked for those that
+    /// it has, and once more for those that it had begun.
+    async fn close(self, mut phase: watch::Receiver<Phase>) {
+        let Self { listener, port, shared, workers } = self;
+        // Not by way of the runtime, which has not heard of those who wait if it was busy.
+        let Ok(listener) = listener.into_listener() else { return };
+        let take_who_waits = || {
+            while let Some(room) = shared.crowd.room_now()
+                && let Ok((socket, peer)) = listener.accept()
+            {
+                let place = Place::take(&shared, port, room);
+                // A worker that is gone is one of a server that has stopped.
+                let _ = workers[place.worker()].send(Arrival { socket, peer, place });
+            }
+        };
+        let may_have_begun = listener.begin_no_more();
+        take_who_waits();
+        if may_have_begun {
+            let _ = timeout(BEGUN_WITHIN, phase.wait_for(|phase| *phase == Phase::Cut)).await;
+            take_who_waits();
         }
     }
 

@@ -10,6 +10,8 @@ use std::path::{Path, PathBuf};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+#[cfg(target_os = "linux")]
+use socket2::SockFilter;
 use socket2::{Domain, SockRef, Socket, TcpKeepalive, Type};
 use tokio::net::TcpListener;
 
@@ -34,6 +36,24 @@ const BACKLOG: i32 = 4_096;
 /// path of a request, and finds peers that vanished behind both versions of HTTP.
 const KEEP_ALIVE: TcpKeepalive =
     TcpKeepalive::new().with_time(Duration::from_mins(1)).with_interval(Duration::from_secs(10)).with_retries(3);
+
+/// A program for the filter of a socket (`man 7 socket`, `SO_ATTACH_FILTER`): drops what begins a connection, SYN without ACK. Who is not answered asks again
+/// after a second, and is refused if nobody else listens then.
+#[cfg(target_os = "linux")]
+static NO_BEGINNING: [SockFilter; 5] = {
+    const FLAGS_AT: u32 = 13;
+    const SYN: u32 = 0x02;
+    const ACK: u32 = 0x10;
+    [
+        // The flags of a segment, of them SYN and ACK, and whether that is SYN alone.
+        SockFilter::new(0x30, 0, 0, FLAGS_AT),
+        SockFilter::new(0x54, 0, 0, SYN | ACK),
+        SockFilter::new(0x15, 0, 1, SYN),
+        // None of its bytes are let through, or all.
+        SockFilter::new(0x06, 0, 0, 0),
+        SockFilter::new(0x06, 0, 0, u32::MAX),
+    ]
+};
 
 /// Where a port listens.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -173,6 +193,26 @@ impl Listener {
                 Ok((Loose::Unix(stream), Peer { address: None }))
             }
         }
+    }
+
+    /// Asks the system to begin no more connections, as far as it can be asked: those that it has can still be taken. Whether some may have begun that it
+    /// does not have yet.
+    #[cfg(target_os = "linux")]
+    pub(super) fn begin_no_more(&self) -> bool {
+        match self {
+            Self::Tcp(listener) => SockRef::from(listener).attach_filter(&NO_BEGINNING).is_ok(),
+            // Those that are connected stay in the queue, and others are refused.
+            Self::Unix(listener, _) => {
+                let _ = SockRef::from(listener).shutdown(std::net::Shutdown::Read);
+                false
+            }
+        }
+    }
+
+    /// Other systems cannot be asked.
+    #[cfg(not(target_os = "linux"))]
+    pub(super) fn begin_no_more(&self) -> bool {
+        false
     }
 
     /// Makes it known to the runtime of the caller.

@@ -81,6 +81,25 @@ async fn a_request_costs_what_its_fields_say() {
 }
 
 #[tokio::test]
+async fn any_field_can_say_what_a_request_costs() {
+    let cost = json!({"cost": {"attribute": "header:x-megabytes", "default": 2, "max": 5}});
+    let (upstream, proxy) = limited(&json!([rule("20/minute", &cost)])).await;
+    let mut client = proxy.client().await;
+    let mut left = async |fields: &str| {
+        let answer = client.ask(&format!("GET / HTTP/1.1\r\nhost: a\r\n{fields}\r\n")).await;
+        answer.field("ratelimit").map(str::to_owned)
+    };
+    let told = |left: u32, seconds: u32| Some(format!("\"rule\";r={left};t={seconds}"));
+    assert_eq!(left("x-megabytes: 4\r\n").await, told(16, 60));
+    assert_eq!(left("").await, told(14, 60), "the default");
+    assert_eq!(left("x-megabytes: many\r\n").await, told(12, 60), "the default for what is no number");
+    assert_eq!(left("x-megabytes: 1000\r\n").await, told(7, 60), "no more than the most");
+    assert_eq!(left("X-Megabytes: 5\r\n").await, told(2, 60));
+    let denied = client.ask("GET / HTTP/1.1\r\nhost: a\r\nx-megabytes: 3\r\n\r\n").await;
+    assert_eq!((denied.status(), upstream.asked()), (429, 5));
+}
+
+#[tokio::test]
 async fn a_server_says_what_a_request_really_cost() {
     let upstream = Upstream::start().await;
     let mut settings = to(&group("app", &[upstream.url()], &json!({})));

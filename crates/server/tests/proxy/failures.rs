@@ -11,7 +11,7 @@ use tokio::task::JoinHandle;
 use super::setup::{Running, Upstream, eventually, group, rule, to};
 
 /// A server that does with its connections what a test says. It ends with the test's runtime.
-async fn scripted<F>(act: impl Fn(usize, TcpStream) -> F + Send + 'static) -> (SocketAddr, JoinHandle<()>)
+pub(crate) async fn scripted<F>(act: impl Fn(usize, TcpStream) -> F + Send + 'static) -> (SocketAddr, JoinHandle<()>)
 where
     F: Future<Output = ()> + Send + 'static,
 {
@@ -26,7 +26,7 @@ where
     (address, task)
 }
 
-async fn read_head(stream: &mut TcpStream) -> String {
+pub(crate) async fn read_head(stream: &mut TcpStream) -> String {
     let mut read = Vec::new();
     while !read.ends_with(b"\r\n\r\n") {
         if stream.read_buf(&mut read).await.unwrap_or(0) == 0 {

@@ -5,6 +5,7 @@ mod enforcing;
 mod failures;
 mod forwarding;
 mod introduced;
+mod lines;
 mod setup;
 mod smuggling;
 mod tunnels;
