@@ -83,21 +83,22 @@ class Child:
     A server as a child process, on a socket in the file system.
 
     Args:
-        server: `uvicorn`, `hypercorn` or `granian`.
-        app: The framework: an application of `asgi_apps.py`.
+        server: `uvicorn`, `hypercorn`, `granian`, or `granian wsgi`.
+        app: The framework: an application of `asgi_apps.py`, or of `wsgi_sites.py`.
         workers: How many processes.
         env: Variables that the application reads.
     """
 
     def __init__(self, server: str, app: str, *, workers: int = 1, env: Mapping[str, str] | None = None) -> None:
+        server, _, interface = server.partition(" ")
         self._folder = new_folder(server)
         self._socket = self._folder / "socket"
         self._log = self._folder / "log"
-        target, count = "asgi_apps:app", str(workers)
+        target, count = f"wsgi_sites:{app}" if interface else "asgi_apps:app", str(workers)
         words = {
             "uvicorn": ["--uds", str(self._socket), "--workers", count, "--log-level", "warning", target],
             "hypercorn": ["--bind", f"unix:{self._socket}", "--workers", count, target],
-            "granian": ["--interface", "asgi", "--uds", str(self._socket), "--workers", count, target],
+            "granian": ["--interface", interface or "asgi", "--uds", str(self._socket), "--workers", count, target],
         }[server]
         self._words = [sys.executable, "-m", server, *words]
         self._env = {"PYTHONPATH": f"{_HERE}:{_PYTHON}", "TIDEGATE_TEST_APP": app, **(env or {})}

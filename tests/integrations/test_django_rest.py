@@ -16,10 +16,13 @@ if TYPE_CHECKING:
 
     from tests.conftest import Eventually
     from tests.integrations import django_site, django_urls
+    from tests.service.running import here
 else:
     import django_site
     import django_urls
+    from service.running import here
 
+from tidegate.errors import ConfigError
 from tidegate.integrations.django._settings import state
 
 
@@ -127,3 +130,22 @@ def test_everything_can_be_switched_off() -> None:
     """
     with override_settings(TIDEGATE={"ENABLED": False}):
         assert [200] * 3 == statuses("/api", "/api", "/api")
+
+
+def test_with_a_service_the_throttle_needs_a_store(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """
+    Its quotas are in the code, and a service counts by its own rules. Then both count, each its own.
+    """
+    # The budget of a client is shorter than a busy machine may take.
+    monkeypatch.setattr("tidegate.client.options.BUDGET", 10.0)
+    is_asked = "with middleware" in request.node.name
+    with here("{version: 1, rules: [{name: all, per: global, quotas: 3/hour}]}") as service:
+        setting = {"SERVICE": f"http://{service.addresses['http']}"}
+        with override_settings(TIDEGATE=setting), pytest.raises(ConfigError, match="store="):
+            ask("/api")
+        with override_settings(TIDEGATE={**setting, "STORE": "memory://"}):
+            answers = [ask("/api", x_user=user) for user in ("a", "a", "a", "b")]
+
+    # The request that found no store was one for the service too.
+    assert ([200, 200, 429, 429] if is_asked else [200, 200, 429, 200]) == [answer.status_code for answer in answers]
+    assert is_asked == ('"all";r=1' in answers[0].headers["RateLimit"])

@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 import pytest
 from fastapi import APIRouter, BackgroundTasks, Depends, FastAPI, HTTPException, WebSocket
 from fastapi.responses import JSONResponse, PlainTextResponse
+from fastapi.routing import APIRoute, iter_route_contexts
 from websockets.exceptions import InvalidStatus
 from websockets.sync.client import connect
 
 from tidegate import Decision  # noqa: TC001  # FastAPI reads the annotations of endpoints
+from tidegate.integrations._fastapi_front import Front, step_forward
 from tidegate.integrations.fastapi import RateLimit, TooManyRequests, install, limit
 
 if TYPE_CHECKING:
@@ -116,6 +118,91 @@ def test_several_limits_of_a_route_are_charged_together(app: FastAPI) -> None:
     assert [200, 429, 429, 429, 200, 200, 429] == [answer.status for answer in answers]
     assert {"1-per-minute": 0} == left(answers[1])
     assert {"3-per-minute": 0} == left(answers[6])
+
+
+def test_limits_at_the_head_of_a_route_step_in_front_of_it(app: FastAPI) -> None:
+    """After the first request FastAPI resolves them no more; counts, fields and errors are the same, alone and of a router."""
+    router = APIRouter(prefix="/router", dependencies=[Depends(limit("4/minute"))])
+    twice = limit("3/minute")
+
+    @router.get("/{kind}", dependencies=[Depends(twice), Depends(twice)])
+    async def inner(kind: str) -> Any:  # noqa: ANN401  # several
+        if kind == "error":
+            raise HTTPException(404)
+        return JSONResponse({}) if kind == "response" else {}
+
+    @app.post("/body", dependencies=[Depends(limit("3/minute"))])
+    async def body(values: list[int]) -> int:
+        return sum(values)
+
+    app.include_router(router)
+    with Served(app) as served:
+        answers = [served.ask(f"/router/{path}") for path in ("value", "error", "response", "value", "value")]
+        posted = [served.ask("/body", method="POST", body=value) for value in ([1], "wrong", [2], [3])]
+
+    assert [200, 404, 200, 429, 429] == [answer.status for answer in answers]
+    assert [{"4-per-minute": whole, "3-per-minute": three} for whole, three in ((3, 2), (2, 1), (1, 0))] == [
+        left(answer) for answer in answers[:3]
+    ]
+    assert [{"3-per-minute": 0}] * 2 == [left(answer) for answer in answers[3:]]
+    assert [200, 422, 200, 429] == [answer.status for answer in posted]
+    assert [2, 1, 0, 0] == [left(answer)["3-per-minute"] for answer in posted]
+    fronts = [route.app for route in iter_route_contexts(app.routes) if route.path in {"/router/{kind}", "/body"}]
+    assert [Front, Front] == [type(front) for front in fronts]
+
+
+def test_limits_stay_where_stepping_forward_would_change_something(app: FastAPI) -> None:
+    """Behind another dependency, where the decision is wanted, with a key, and on routes that handle requests in their own way."""
+
+    class Own(APIRoute): ...
+
+    five = Depends(FIVE)
+    router = APIRouter(route_class=Own)
+
+    @app.get("/behind", dependencies=[Depends(lambda: None), five])
+    async def behind() -> None: ...
+
+    @app.get("/key", dependencies=[Depends(limit("5/minute", key=by_header))])
+    async def key() -> None: ...
+
+    @app.get("/wanted", dependencies=[five])
+    async def wanted(decision: Annotated[Decision, Depends(FIVE)]) -> None: ...
+
+    @router.get("/own", dependencies=[five])
+    async def own() -> None: ...
+
+    app.include_router(router)
+    paths = ["/behind", "/key", "/wanted", "/own"]
+    with Served(app) as served:
+        answers = [served.ask(path) for path in paths * 2]
+
+    assert [4] * 4 + [3] * 4 == [left(answer)["5-per-minute"] for answer in answers]
+    assert not [route.path for route in iter_route_contexts(app.routes) if isinstance(getattr(route, "app", None), Front)]
+
+
+@pytest.mark.parametrize("route", [None, object(), type("Other", (), {})()], ids=["none", "sealed", "other"])
+def test_routes_of_another_kind_stay_as_they_are(route: Any) -> None:  # noqa: ANN401  # what FastAPI may have one day
+    """Nothing is changed, and nothing is raised."""
+    step_forward({"type": "http", "route": route})
+
+    assert not hasattr(route, "app")
+
+
+def test_a_limit_can_be_replaced_in_tests(app: FastAPI) -> None:
+    """By `dependency_overrides`, also after it has stepped forward; and then it is back."""
+    one = limit("2/minute")
+
+    @app.get("/", dependencies=[Depends(one)])
+    async def endpoint() -> None: ...
+
+    with Served(app) as served:
+        before = served.ask().status
+        app.dependency_overrides[one] = lambda: None
+        replaced = [served.ask().status for _ in range(5)]
+        app.dependency_overrides.clear()
+        after = [served.ask().status for _ in range(2)]
+
+    assert (200, [200] * 5, [200, 429]) == (before, replaced, after)
 
 
 def test_a_limit_is_a_value_of_the_endpoint(app: FastAPI) -> None:

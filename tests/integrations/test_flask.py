@@ -330,3 +330,11 @@ def test_a_request_context_made_by_hand_counts_as_well(app: Flask) -> None:
             view()
 
     assert denied.value.decision.retry_after == pytest.approx(60, abs=1)
+
+
+def test_the_application_comes_first() -> None:
+    """
+    Quotas in its place are told.
+    """
+    with pytest.raises(ConfigError, match="the application comes first"):
+        Tidegate("5/minute")  # type: ignore[arg-type]  # what is tested

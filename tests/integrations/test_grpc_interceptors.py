@@ -4,6 +4,8 @@ Interceptors of gRPC servers: both kinds of servers, all four kinds of methods.
 
 from __future__ import annotations
 
+import os
+import re
 from typing import TYPE_CHECKING, Any
 
 import grpc
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
 
     from tests.conftest import Eventually
     from tests.integrations.grpc_serving import METHODS, awaiting, blocking
+    from tests.servers import Single
     from tests.service.running import here
 else:
     from integrations.grpc_serving import METHODS, awaiting, blocking
@@ -227,6 +230,33 @@ def test_a_service_decides(serve: Serve, caller: Connect, eventually: Eventually
             eventually(lambda: guard.held == 0)
 
         assert grpc.StatusCode.RESOURCE_EXHAUSTED is client.error().code()
+
+
+@both
+def test_two_servers_share_a_store(serve: Serve, caller: Connect, eventually: Eventually, server: Single) -> None:
+    """
+    With `store=` they admit the limit together, and what one holds the other cannot take.
+    """
+    where = {"store": f"{server.url()}?prefix=grpc-{serve.__name__}-{os.getpid()}:", "budget": 20.0}
+    with serve(["3/hour", "1 concurrent"], **where) as (first, guard), serve(["3/hour", "1 concurrent"], **where) as (second, other):
+        one, two = caller(first), caller(second)
+        stream = one.channel.unary_stream("/shop.Orders/us")(b"endless", timeout=30)
+        assert b"endless" == next(stream)
+        assert grpc.StatusCode.RESOURCE_EXHAUSTED is two.error().code()
+        stream.cancel()
+        for client in (two, one):
+            eventually(lambda: guard.held + other.held == 0)
+            assert b"x" == client.call()[0]
+        eventually(lambda: guard.held + other.held == 0)
+
+        assert ["0", "0"] == [_left(client.error()) for client in (one, two)]
+
+
+def _left(denial: Any) -> str:  # noqa: ANN401  # as grpcio
+    # The tightest quota is the one of which nothing is left for an hour.
+    found = re.search(r"r=(\d+);t=3[0-9]{3}", dict(denial.trailing_metadata())["ratelimit"])
+    assert found is not None
+    return found[1]
 
 
 @pytest.mark.parametrize("kind", [RateLimit, AsyncRateLimit])

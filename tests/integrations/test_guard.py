@@ -60,8 +60,8 @@ WITHOUT = "{version: 1, rules: [{name: a, per: client, quotas: 1/minute}]}"
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        ({}, "say by what to decide, once"),
-        ({"quotas": "1/minute", "service": "http://localhost"}, "say by what to decide, once"),
+        ({}, "say by what to decide, once.*given is none of them"),
+        ({"quotas": "1/minute", "service": "http://localhost"}, "say by what to decide, once.*given are quotas and service"),
         ({"quotas": "1/minute", "watch": True}, "watch goes with rules only"),
         ({"rules": rule_set(WITHOUT), "trusted_proxies": ["10.0.0.0/8"]}, "trusted_proxies goes with quotas only"),
         ({"rules": rule_set(WITHOUT), "scoped": True}, "scoped goes with quotas only"),
@@ -82,6 +82,12 @@ def test_arguments_that_do_not_go_together_are_refused(arguments: dict[str, Any]
     """With a sentence that says what to write."""
     with pytest.raises(ConfigError, match=says):
         Guard(**arguments)
+
+
+def test_an_option_that_is_misspelt_is_told_with_all_that_there_are() -> None:
+    """Not only those of the store."""
+    with pytest.raises(TypeError, match=r"unknown option 'exemptions'.*exempt, headers.*store, trusted_proxies"):
+        Guard("1/minute", exemptions=["/healthz"])  # type: ignore[call-arg]  # what is tested
 
 
 def test_a_limiter_by_keys_is_refused() -> None:

@@ -5,13 +5,14 @@ WSGI applications and Flask that ask a running service, over real HTTP on both s
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from flask import Flask
 
 from tidegate import Client
-from tidegate.integrations.flask import Tidegate
+from tidegate.errors import ConfigError
+from tidegate.integrations.flask import Tidegate, limit
 from tidegate.integrations.wsgi import RateLimit
 
 if TYPE_CHECKING:
@@ -67,6 +68,24 @@ def test_the_rules_of_a_service_decide(client: Client, kind: str) -> None:
     assert [200, 200, 200, 200, 429, 200] == [answer.status for answer in (*free, *writes, other)]
     assert "writes" == json.loads(writes[2].body)["rule"]
     assert 1 <= int(writes[2].field("Retry-After") or 0) <= 60
+
+
+def test_views_have_limits_of_their_own_beside_a_service(client: Client) -> None:
+    """
+    They count in a store of the application, which it has to name.
+    """
+
+    def make(**options: Any) -> Flask:  # noqa: ANN401  # as the extension takes them
+        app = Flask("shop")
+        Tidegate(app, limiter=client, **options)
+        app.add_url_rule("/few", "few", limit("1/minute")(lambda: "few"))
+        app.testing = True
+        return app
+
+    with pytest.raises(ConfigError, match="store="):
+        make().test_client().get("/few")
+    asked = make(store="memory://").test_client()
+    assert [200, 429] == [asked.get("/few").status_code for _ in range(2)]
 
 
 @pytest.mark.parametrize("kind", ["wsgi", "flask"])

@@ -1,10 +1,11 @@
 """
-WSGI applications under gunicorn with four workers that share one store: exact counts, and slots that come back.
+WSGI applications under gunicorn and granian with workers that share one store: exact counts, and slots that come back.
 """
 
 from __future__ import annotations
 
 import json
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 import pytest
@@ -14,10 +15,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from tests.conftest import Eventually
+    from tests.integrations.serving import Child, left
     from tests.integrations.wsgi_serving import Program
     from tests.servers import Single
 else:
     from servers import Single
+    from serving import Child, left
     from wsgi_serving import Program
 
 WORKERS = 4
@@ -59,6 +62,22 @@ def test_four_workers_admit_exactly_what_is_allowed(application: str, store: Sin
     assert (LIMIT - by_view, 40 + by_view) == (statuses.count(200), statuses.count(429))
     assert 0 == denied.left["limit"]["r"]
     assert {"limit": {"q": LIMIT, "w": 3600}} == denied.policies
+
+
+@pytest.mark.parametrize("application", ["plain", "flask"])
+def test_granian_admits_exactly_what_is_allowed(application: str, store: Single, eventually: Eventually) -> None:
+    """
+    Two workers, on a socket in the file system: nobody there has an address, and all are counted together.
+    """
+    env = {"QUOTAS": f"{LIMIT}/hour", "STORE": store.url()}
+    with Child("granian wsgi", application, workers=2, env=env) as site, ThreadPoolExecutor(8) as pool:
+        # Also the second one: granian does not end if it is told to while a worker still starts.
+        eventually(lambda: site.log.count("Started worker") == 2, 30)
+        answers = list(pool.map(lambda _: site.ask("/"), range(LIMIT + 20)))
+
+    admitted = [answer for answer in answers if answer.status == 200]
+    assert (LIMIT, 20) == (len(admitted), [answer.status for answer in answers].count(429))
+    assert list(range(LIMIT)) == sorted(left(answer)["limit"] for answer in admitted)
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,5 @@
 """
-Small applications for gunicorn and its workers: `wsgi_sites:plain`, `wsgi_sites:flask` and `wsgi_sites:pyramid`.
+Small applications for gunicorn and granian and their workers: `wsgi_sites:plain`, `wsgi_sites:flask` and `wsgi_sites:pyramid`.
 
 The store and the quotas come from the environment.
 """
@@ -41,8 +41,9 @@ def _plain(environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[
 
 def _flask() -> Flask:
     app = Flask("flask_site")
-    Tidegate(app, QUOTAS, store=STORE, budget=BUDGET)
+    Tidegate(app, QUOTAS, store=STORE, budget=BUDGET, exempt=["/healthz"])
     app.add_url_rule("/", "index", lambda: "hello")
+    app.add_url_rule("/healthz", "health", lambda: "well")
     app.add_url_rule("/stream", "stream", lambda: Response(_pieces()))
     app.add_url_rule("/own", "own", limit("3 concurrent", name="own")(lambda: Response(_pieces())))
     app.add_url_rule("/few", "few", limit("2/minute")(lambda: "few"))
@@ -62,6 +63,6 @@ def _pyramid() -> WSGIApplication:
     return RateLimit(app, QUOTAS, store=STORE, budget=BUDGET)
 
 
-plain = RateLimit(_plain, QUOTAS, store=STORE, budget=BUDGET)
+plain = RateLimit(_plain, QUOTAS, store=STORE, budget=BUDGET, exempt=["/healthz"])
 flask = _flask()
 pyramid = _pyramid()

@@ -17,6 +17,20 @@ if TYPE_CHECKING:
     from tidegate.integrations._reads import Reads
 
 
+def address_of(scope: Scope) -> dict[str, Any]:
+    """
+    The attributes of a request whose address says all that there is to know.
+
+    Args:
+        scope: The scope of the connection.
+
+    Returns:
+        The attributes: `ip`.
+    """
+    client = scope.get("client")
+    return {"ip": peer_address(client[0] if client else None)}
+
+
 def attributes_of(scope: Scope, reads: Reads) -> dict[str, Any]:
     """
     The attributes of a request, as far as the rules read them.
@@ -28,8 +42,7 @@ def attributes_of(scope: Scope, reads: Reads) -> dict[str, Any]:
     Returns:
         The attributes, always with `ip`.
     """
-    client = scope.get("client")
-    attributes: dict[str, Any] = {"ip": peer_address(client[0] if client else None)}
+    attributes = address_of(scope)
     if reads.is_address_only:
         return attributes
     names = reads.attributes

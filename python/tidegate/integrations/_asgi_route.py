@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from weakref import WeakKeyDictionary
 
 from tidegate import Decision
-from tidegate.integrations._address import peer_address
-from tidegate.integrations._asgi_request import attributes_of
+from tidegate.integrations._asgi_request import address_of, attributes_of
 from tidegate.integrations._guard import Guard
 
 if TYPE_CHECKING:
@@ -27,6 +26,7 @@ Taken: TypeAlias = "list[tuple[Guard, Decision]]"
 """What the limits of one request took so far."""
 
 _TAKEN = "tidegate.taken"
+_TOLD = "tidegate.told"
 _NUMBER = count(1)
 _NUMBERS: WeakKeyDictionary[object, int] = WeakKeyDictionary()
 
@@ -46,8 +46,6 @@ class RouteLimit:
         self._scope = scope
         # The last application and endpoint, and how their scope is written. `Ellipsis` is no endpoint.
         self._last: tuple[object, object, str] = (None, ..., "")
-        self.is_here = self.guard.is_simple and not self.guard.is_shared
-        """Whether a decision needs nothing that takes time: `check_here` makes it."""
 
     def check(self, connection: HTTPConnection, endpoint: Callable[..., Any] | None = None) -> Decision:
         """
@@ -71,36 +69,26 @@ class RouteLimit:
                 guard.refund(earlier)
         return decision
 
-    def check_here(self, asgi: Scope) -> Decision:
+    async def check_async(
+        self, asgi: Scope, connection: HTTPConnection | None = None, endpoint: Callable[..., Any] | None = None
+    ) -> Decision:
         """
-        As `check`, where that `is_here`: most limits are, and a few calls less are a third of what they cost.
+        As `check`, while other tasks run.
 
         Args:
             asgi: The scope of the request.
+            connection: The request, or the WebSocket, for the functions `key` and `cost`; a guard that `is_simple` has none.
+            endpoint: As for `check`.
 
         Returns:
-            The decision. If it delays the start, the caller has to wait; if it is a denial, to `give_back_async`.
-        """
-        taken = taken_of(asgi)
-        scope = self._scope_of(asgi.get("app"), asgi.get("endpoint"))
-        if taken and self._scope is None:
-            scope = f"{scope} {len(taken)}"
-        client = asgi.get("client")
-        decision = self.guard.limiter.check({"ip": peer_address(client[0] if client else None), "scope": scope})
-        if decision.allowed:
-            taken.append((self.guard, decision))
-        return decision
-
-    async def check_async(self, connection: HTTPConnection, endpoint: Callable[..., Any] | None = None) -> Decision:
-        """
-        As `check`, while other tasks run.
+            The decision.
         """
         guard = self.guard
-        taken = taken_of(connection.scope)
-        attributes = self._attributes(connection.scope, endpoint, len(taken))
+        taken = taken_of(asgi)
+        attributes = self._attributes(asgi, endpoint, len(taken))
         if guard.is_simple:
             # The same as below, without the coroutines that would have nothing to do.
-            begun = guard.begin(attributes) if guard.is_shared else guard.limiter.check(attributes)
+            begun = guard.begin(attributes)
             decision = begun if isinstance(begun, Decision) else await begun
             if decision.delay_ns:
                 await guard.delay_async(decision)
@@ -110,11 +98,12 @@ class RouteLimit:
         if decision.allowed:
             taken.append((guard, decision))
         else:
-            await give_back_async(connection.scope)
+            for other, earlier in _take_all(taken):
+                await other.refund_async(earlier)
         return decision
 
     def _attributes(self, asgi: Scope, endpoint: Callable[..., Any] | None, before: int) -> dict[str, Any]:
-        attributes = attributes_of(asgi, self.guard.reads)
+        attributes = address_of(asgi) if self.guard.is_by_address else attributes_of(asgi, self.guard.reads)
         scope = self._scope_of(asgi.get("app"), endpoint or asgi.get("endpoint"))
         # Two limits of one route may have the same quota and different keys: each counts for itself.
         attributes["scope"] = f"{scope} {before}" if before and self._scope is None else scope
@@ -146,15 +135,32 @@ def taken_of(asgi: Scope) -> Taken:
     return taken
 
 
-async def give_back_async(asgi: Scope) -> None:
+def tell_of(asgi: Scope) -> Taken:
     """
-    Gives back what the limits of a request took before one denied it.
+    Says that somebody tells the client what the limits of a request took, so that they need not.
 
     Args:
         asgi: The scope of the request.
+
+    Returns:
+        What they will have taken: an empty list now.
     """
-    for guard, earlier in _take_all(taken_of(asgi)):
-        await guard.refund_async(earlier)
+    taken: Taken = []
+    asgi[_TAKEN], asgi[_TOLD] = taken, True
+    return taken
+
+
+def is_told(asgi: Scope) -> bool:
+    """
+    Whether somebody does so.
+
+    Args:
+        asgi: The scope of the request.
+
+    Returns:
+        Whether.
+    """
+    return _TOLD in asgi
 
 
 def _take_all(taken: Taken) -> Taken:

@@ -75,9 +75,11 @@ def choose(source: Source, inline: Inline, *, watch: bool, options: StoreOptions
     Raises:
         ConfigError: The arguments do not go together, or one of them is wrong.
     """
-    if sum(given is not None for given in (source.quotas, source.rules, source.limiter, source.service)) != 1:
+    given = [name for name in ("quotas", "rules", "limiter", "service") if getattr(source, name) is not None]
+    if len(given) != 1:
         raise ConfigError(
             'say by what to decide, once: quotas such as "100/minute", rules="rules.yaml", limiter=... or service="http://..."'
+            f"; given {'are ' + ' and '.join(given) if given else 'is none of them'}"
         )
     if source.rules is None:
         _refuse("rules", watch=watch)

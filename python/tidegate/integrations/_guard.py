@@ -8,6 +8,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from tidegate._mail import ask
+from tidegate._options import StoreOptions
 from tidegate._sleep import sleep, sleep_async
 from tidegate.errors import ConfigError, TidegateError
 from tidegate.integrations._address import client_of_address
@@ -17,6 +18,7 @@ from tidegate.integrations._functions import COST_MAX, cost_function, key_functi
 from tidegate.integrations._hold import Holds
 from tidegate.integrations._problem import PROBLEM_JSON, STATUS, problem, problem_members
 from tidegate.integrations._reads import EVERYTHING, Reads
+from tidegate.integrations._settings import GuardOptions
 from tidegate.rule_limiter import RuleLimiter
 
 if TYPE_CHECKING:
@@ -25,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from typing import Unpack
 
-    from tidegate import Decision, StoreOptions
+    from tidegate import Decision
     from tidegate.integrations._decider import Decider
     from tidegate.integrations._functions import Cost, Key
     from tidegate.quota import Quotas
@@ -81,6 +83,9 @@ class Guard:
         scoped: bool = False,
         **options: Unpack[StoreOptions],
     ) -> None:
+        for unknown in options.keys() - StoreOptions.__annotations__.keys():
+            known = sorted(GuardOptions.__annotations__)
+            raise TypeError(f"unknown option {unknown!r:.80}: beside quotas there are {', '.join(known)}")
         if key is not None and not callable(key):
             raise ConfigError("the key is a function of the request, such as key=lambda request: request.headers.get('x-api-key')")
         if cost is not None and not callable(cost) and read_cost(cost) is None:
@@ -111,7 +116,7 @@ class Guard:
         self.is_by_address = quotas is not None and key is None and cost is None and self.reads.is_address_only
         """Whether the attribute `ip` says all that there is to know, but for the `scope` of routes: what most applications have."""
         self.is_simple = self.is_by_address and self.limiter.lease_ttl is None
-        """Whether beside that no slots are held: a decision is `limiter.check({"ip": ...})`, or `begin` on a shared store."""
+        """Whether beside that no slots are held: `begin` decides."""
 
     @property
     def reads(self) -> Reads:
@@ -209,15 +214,17 @@ class Guard:
 
     def begin(self, attributes: Attributes) -> Decision | asyncio.Future[Decision]:
         """
-        Begins to decide, without a coroutine of its own: for a guard that `is_simple`, on a shared store.
+        Begins to decide, without a coroutine of its own: for a guard that `is_simple`.
 
         Args:
             attributes: The facts about the request.
 
         Returns:
-            The decision, if it is known; else what it will be in.
+            The decision, if it is known, as it always is in memory; else what it will be in.
         """
-        return ask(self.limiter, "check", attributes, None)  # type: ignore[arg-type]  # quotas make a limiter of this process
+        if self.is_shared:
+            return ask(self.limiter, "check", attributes, None)  # type: ignore[arg-type]  # quotas make a limiter of this process
+        return self.limiter.check(attributes)
 
     async def decide_async(self, attributes: Attributes, cost: int | None = None) -> Decision:
         """

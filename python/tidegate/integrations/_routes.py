@@ -74,6 +74,24 @@ class LimitOptions(TypedDict, total=False):
     name: str | None
 
 
+def application_options(options: Mapping[str, Any]) -> dict[str, Any]:
+    """
+    What the guard of the whole application is told, beside its quotas.
+
+    Args:
+        options: What the application says.
+
+    Returns:
+        The same; without the store where a service or a limiter decides, for then it is the store of single routes.
+    """
+    without = {"quotas", *(StoreOptions.__annotations__ if _is_elsewhere(options) else ())}
+    return {name: value for name, value in options.items() if name not in without}
+
+
+def _is_elsewhere(options: Mapping[str, Any]) -> bool:
+    return options.get("service") is not None or options.get("limiter") is not None
+
+
 class RouteGuards:
     """
     The guards of an application's routes.
@@ -84,7 +102,7 @@ class RouteGuards:
 
     def __init__(self, options: Mapping[str, Any]) -> None:
         self._options = {name: options[name] for name in _PASSED_ON if name in options}
-        self._is_elsewhere = options.get("service") is not None or options.get("limiter") is not None
+        self._is_elsewhere = _is_elsewhere(options)
         self._guards: dict[RouteLimit, Guard] = {}
         self._making = threading.Lock()
         # Limiters of equal limits are shared by the whole process. In memory two applications in it do not count together all the same,

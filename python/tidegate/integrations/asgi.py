@@ -18,10 +18,9 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from tidegate import Decision
-from tidegate.integrations._address import peer_address
 from tidegate.integrations._asgi_answer import can_answer, deny, with_fields
 from tidegate.integrations._asgi_delay import Waiting
-from tidegate.integrations._asgi_request import attributes_of
+from tidegate.integrations._asgi_request import address_of, attributes_of
 from tidegate.integrations._guard import Guard
 
 if TYPE_CHECKING:
@@ -107,13 +106,8 @@ class RateLimit:
             await self.app(scope, receive, send)
             return
         if guard.is_simple:
-            client = scope.get("client")
-            attributes = {"ip": peer_address(client[0] if client else None)}
-            if guard.is_shared:
-                begun = guard.begin(attributes)
-                decision = begun if isinstance(begun, Decision) else await begun
-            else:
-                decision = guard.limiter.check(attributes)
+            begun = guard.begin(address_of(scope))
+            decision = begun if isinstance(begun, Decision) else await begun
         else:
             decision = await self._decide(guard, scope)
         if guard.is_telling:

@@ -26,22 +26,24 @@ from starlette.responses import Response  # noqa: TC002  # as above
 
 from tidegate import Decision  # noqa: TC001  # as above
 from tidegate.integrations._asgi_answer import STARTS, can_answer
-from tidegate.integrations._asgi_route import RouteLimit, give_back_async, taken_of
+from tidegate.integrations._asgi_route import RouteLimit, is_told, tell_of
+from tidegate.integrations._fastapi_front import ADMIT, step_forward
 from tidegate.integrations._guard import STATUS, problem_members
 from tidegate.integrations.starlette import RateLimit, denial
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Awaitable, Iterator
     from typing import Unpack
 
-    from tidegate.integrations._asgi_types import Application, Fields, Message, Receive, Scope, Send
+    from tidegate.integrations._asgi_route import Taken
+    from tidegate.integrations._asgi_types import Application, Message, Receive, Scope, Send
     from tidegate.integrations._guard import Guard
     from tidegate.integrations._settings import GuardOptions
     from tidegate.quota import Quotas
 
 __all__ = ["RateLimit", "TooManyRequests", "install", "limit"]
 
-_FIELDS = "tidegate.fields"
+_LIMITED = frozenset({"http", "websocket"})
 _POLICY_VIOLATION = 1008
 
 
@@ -94,22 +96,19 @@ def limit(quotas: Quotas | None = None, *, scope: str | None = None, **options: 
     route = RouteLimit(quotas, scope, **options)
     guard = route.guard
 
+    async def admit(asgi: Scope, connection: HTTPConnection | None = None) -> Decision:
+        decision = await route.check_async(asgi, connection)
+        if not decision.allowed:
+            raise _denied(asgi, guard, decision)
+        return decision
+
     async def check(connection: HTTPConnection, response: Response) -> Decision:
         asgi = connection.scope
-        if route.is_here:
-            decision = route.check_here(asgi)
-            if decision.delay_ns:
-                await guard.delay_async(decision)
-        else:
-            decision = await route.check_async(connection)
-        fields: Fields | None = asgi.get(_FIELDS)
-        if not decision.allowed:
-            await give_back_async(asgi)
-            if fields is not None:
-                fields.clear()  # those of earlier limits, which were given back
-            raise _denied(asgi, guard, decision)
-        if guard.is_telling:
-            (response.raw_headers if fields is None else fields).extend(decision.header_pairs())
+        decision = await admit(asgi, connection)
+        if not is_told(asgi):
+            response.raw_headers.extend(decision.header_pairs() if guard.is_telling else ())
+        elif guard.is_simple:
+            step_forward(asgi)
         return decision
 
     async def hold(connection: HTTPConnection, response: Response) -> AsyncIterator[Decision]:
@@ -122,6 +121,7 @@ def limit(quotas: Quotas | None = None, *, scope: str | None = None, **options: 
     # A generator takes a few microseconds more, which only slots need.
     made = cast(Limit, check if quotas is not None and guard.limiter.lease_ttl is None else hold)
     made.tidegate_guard = guard
+    setattr(made, ADMIT, admit if guard.is_simple else None)
     return made
 
 
@@ -173,21 +173,31 @@ class _Telling:
         self.app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] not in {"http", "websocket"}:
+        if scope["type"] not in _LIMITED:
             await self.app(scope, receive, send)
             return
-        fields: Fields = []
-        scope[_FIELDS] = fields
+        taken = tell_of(scope)
 
-        async def send_with_fields(message: Message) -> None:
-            if fields and message["type"] in STARTS:
-                message = {**message, "headers": [*message.get("headers", ()), *fields]}
-            elif message["type"] == "http.response.body" and not message.get("more_body"):
-                for guard, decision in taken_of(scope):
-                    await guard.release_async(decision)
-            await send(message)
+        # No coroutine of its own, as in `with_fields`.
+        def tell(message: Message) -> Awaitable[None]:
+            if taken:
+                if message["type"] in STARTS:
+                    fields = [pair for guard, decision in taken if guard.is_telling for pair in decision.header_pairs()]
+                    message = {**message, "headers": [*message.get("headers", ()), *fields]}
+                elif message["type"] == "http.response.body" and not message.get("more_body"):
+                    held = [(guard, decision) for guard, decision in taken if decision.lease is not None]
+                    if held:
+                        return _end(held, send, message)
+            return send(message)
 
-        await self.app(scope, receive, send_with_fields)
+        await self.app(scope, receive, tell)
+
+
+async def _end(held: Taken, send: Send, message: Message) -> None:
+    # Before the last part goes out: a client that has all of it may ask again at once, and must find its slot free.
+    for guard, decision in held:
+        await guard.release_async(decision)
+    await send(message)
 
 
 def _limited_operations(app: FastAPI, document: dict[str, Any]) -> Iterator[dict[str, Any]]:

@@ -18,7 +18,7 @@ from tidegate.integrations._address import peer_address
 from tidegate.integrations._environ import attributes_of, path_of
 from tidegate.integrations._exchange import Exchange
 from tidegate.integrations._guard import PROBLEM_JSON, Guard, problem, problem_members
-from tidegate.integrations._routes import LimitOptions, RouteGuards, RouteLimit
+from tidegate.integrations._routes import LimitOptions, RouteGuards, RouteLimit, application_options
 from tidegate.integrations._settings import GuardOptions
 from tidegate.integrations.wsgi import DECISION, serve
 
@@ -126,6 +126,8 @@ class Tidegate:
         Raises:
             ConfigError: A setting is wrong, or the application has the extension already.
         """
+        if not isinstance(app, Flask):
+            raise ConfigError(f'the application comes first, then the quotas: Tidegate(app, "100/minute"), not {type(app).__name__}')
         if _EXTENSION in app.extensions:
             raise ConfigError("the application has the extension already: limit single views with @limit")
         settings = _settings_of(app) | {key: value for key, value in self._options.items() if value is not None}
@@ -149,7 +151,7 @@ class _State:
         self.is_enabled = bool(settings.pop("enabled", True))
         self.routes = RouteGuards(settings)
         is_limited = any(settings.get(name) is not None for name in ("quotas", "rules", "limiter", "service"))
-        self.guard = Guard(settings.pop("quotas", None), **settings) if is_limited else None
+        self.guard = Guard(settings.get("quotas"), **application_options(settings)) if is_limited else None
 
     def admit(self) -> None:
         """

@@ -116,7 +116,7 @@ def _wrap_async(endpoint: Callable[..., Awaitable[Any]], route: RouteLimit, deny
     @functools.wraps(endpoint)
     async def call(*args: Any, **kwargs: Any) -> Any:  # noqa: ANN401  # as the endpoint takes and returns them
         connection = _connection(args, kwargs)
-        decision = await route.check_async(connection, endpoint)
+        decision = await route.check_async(connection.scope, connection, endpoint)
         if not decision.allowed and isinstance(connection, WebSocket):
             return await _refuse(connection, deny(connection, decision), route.guard, decision)
         if not decision.allowed:

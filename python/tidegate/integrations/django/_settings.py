@@ -14,7 +14,7 @@ from django.utils.module_loading import import_string
 
 from tidegate.errors import ConfigError
 from tidegate.integrations._guard import Guard
-from tidegate.integrations._routes import RouteGuards
+from tidegate.integrations._routes import RouteGuards, application_options
 from tidegate.integrations._settings import GuardOptions
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ class State:
         self.routes = RouteGuards(options)
         """The guards of single views."""
         is_limited = self.is_enabled and any(name in options for name in SOURCES)
-        self.guard = Guard(options.pop("quotas", None), **options) if is_limited else None
+        self.guard = Guard(options.get("quotas"), **application_options(options)) if is_limited else None
         """The guard of the whole site, if it has one."""
 
     def close(self) -> None:
