@@ -65,6 +65,17 @@ def test_a_cookie_is_kept_from_scripts_and_other_sites(browser: httpx.Client, se
     assert secret not in kept
 
 
+def test_a_browser_with_another_clock_can_sign_in(browser: httpx.Client, secret: str, clock: Clock) -> None:
+    """
+    Its cookie lasts for so long, not until a date: ours may lie in the browser's past.
+    """
+    clock.advance(days=-30)
+    answer = browser.post("/api/v1/session", json={"token": secret})
+
+    assert "expires" not in answer.headers["set-cookie"].lower()
+    assert 200 == browser.get("/api/v1/session").status_code
+
+
 def test_a_session_reads_without_more(browser: httpx.Client, secret: str) -> None:
     """
     A page is loaded by its address alone.

@@ -39,11 +39,13 @@ class Opened:
         secret: What the cookie holds.
         csrf: What its forms send along.
         expires_at: When it ends at the latest.
+        lasts: The same as a duration, for a browser whose clock is another.
     """
 
     secret: str
     csrf: str
     expires_at: datetime
+    lasts: timedelta
 
 
 def open_session(session: Session, caller: Caller, lasts: timedelta) -> Opened:
@@ -59,7 +61,7 @@ def open_session(session: Session, caller: Caller, lasts: timedelta) -> Opened:
         The session.
     """
     session.execute(delete(BrowserSession).where(BrowserSession.expires_at <= caller.at))
-    opened = Opened(secrets.token_urlsafe(32), secrets.token_hex(32), caller.at + lasts)
+    opened = Opened(secrets.token_urlsafe(32), secrets.token_hex(32), caller.at + lasts, lasts)
     row = BrowserSession(
         digest=tokens.digest(opened.secret),
         token_id=caller.token_id,

@@ -89,7 +89,8 @@ def set_cookie(request: Request, response: Response, opened: sessions.Opened) ->
         httponly=True,
         samesite="strict",
         secure=request.url.scheme == "https",
-        expires=opened.expires_at,
+        # Not a date: a browser whose clock is ahead of ours would never send the cookie back.
+        max_age=round(opened.lasts.total_seconds()),
     )
 
 
