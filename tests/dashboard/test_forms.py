@@ -320,6 +320,33 @@ def test_a_key_is_granted_more_for_a_time(site: Site, editor: httpx.Client) -> N
         assert session.query(QuotaOverride).one().expires_at is not None
 
 
+def test_saving_what_the_form_of_a_key_shows_changes_nothing(site: Site, editor: httpx.Client) -> None:
+    """
+    Neither does what was given for a time get no end, nor is a grant kept for good.
+    """
+    digest = send(editor, "/keys/find", key="sk_live_4711").url.params["digest"]
+    send(editor, "/key/override", digest=digest, tier="pro", quotas="everybody: 5/minute", expires_at="2096-12-24T18:00")
+    send(editor, "/key/grant", digest=digest, rule="everybody", quota="500/minute", seconds="3600", reason="a launch")
+    before = overrides(site)
+    page = editor.get(f"/key?digest={digest}").text
+    form = page[page.index('action="/key/override"') :]
+    shown = {name: value for name, value in re.findall(r'<input id="[\w-]+" name="(\w+)"[^>]*?value="([^"]*)"', form) if name != "seconds"}
+    text = re.search(r'name="quotas"[^>]*>([^<]*)<', form)
+    assert text is not None
+    send(editor, "/key/override", digest=digest, quotas=text[1], **shown)
+
+    assert {"tier": "pro", "tenant": "", "expires_at": "2096-12-24T18:00:00"} == shown
+    assert before == overrides(site)
+
+
+def overrides(site: Site) -> list[tuple[object, ...]]:
+    """
+    Whatever keys have of their own.
+    """
+    with site.control.database.reading() as session:
+        return [(row.tier, row.tenant, row.quotas, row.effective_at, row.expires_at) for row in session.query(QuotaOverride)]
+
+
 def test_tiers_and_tenants_are_made_and_removed(site: Site, editor: httpx.Client) -> None:
     """
     On one page.

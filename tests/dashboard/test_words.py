@@ -86,3 +86,11 @@ def test_nouns_follow_their_numbers(number: int, text: str) -> None:
     One rule, two rules.
     """
     assert text == words.plural(number, "rule")
+
+
+def test_what_is_told_is_shown_as_it_is() -> None:
+    """
+    Only code is set apart, also where it is hostile.
+    """
+    assert "set <code>store</code> to &lt;b&gt;`" == words.told("set `store` to <b>`")
+    assert "<code>&lt;script&gt;</code>" == words.told("`<script>`")

@@ -309,6 +309,21 @@ def advance_due(session: Session, now: datetime) -> Sequence[ChangeRequest]:
     return found
 
 
+def is_early(change: ChangeRequest, now: datetime) -> bool:
+    """
+    Whether the step that a change has taken is to last longer.
+
+    Args:
+        change: The change.
+        now: The time.
+
+    Returns:
+        Never of steps that are taken by hand.
+    """
+    due = _due(change)
+    return due is not None and now < due
+
+
 def _due(change: ChangeRequest) -> datetime | None:
     # What was read from the cache does not say it: steps are taken only together with the database.
     if not change.step_seconds or change.step_at is None:

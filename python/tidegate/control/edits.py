@@ -12,6 +12,7 @@ from tidegate.control.roles import Role
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+    from datetime import datetime
 
     from sqlalchemy.orm import Session
 
@@ -70,17 +71,32 @@ def decide(control: Control, caller: Caller, word: str, change_id: int, reason: 
     Raises:
         Refused: It cannot be done now, or not by them.
     """
-    role, act = DECISIONS[word]
-    if word == "finish" and control.needs_approval:
-        # Steps that were agreed to are not for one person to skip.
-        role = Role.APPROVER
-    if not caller.role.may(role):
-        raise Refused("own", f"this needs the role {role}")
+    _, act = DECISIONS[word]
     if word == "approve":
         _check_approved(control, change_id)
     with rules.changing(control.database) as session:
+        role = needed(control, word, changes.get(session, change_id), caller.at)
+        if not caller.role.may(role):
+            raise Refused("own", f"this needs the role {role}")
         act(session, caller, change_id, reason=reason)
     control.follower.ring()
+
+
+def needed(control: Control, word: str, change: ChangeRequest, now: datetime) -> Role:
+    """
+    Who may do something with a change request.
+
+    Args:
+        control: The control plane.
+        word: One of `DECISIONS`.
+        change: The change request.
+        now: The time.
+
+    Returns:
+        The least role. Steps that were agreed to, and how long each lasts, are not for one person to skip.
+    """
+    is_skipping = word == "finish" or (word == "advance" and changes.is_early(change, now))
+    return Role.APPROVER if control.needs_approval and is_skipping else DECISIONS[word][0]
 
 
 def check_again(control: Control, rule_id: str, body: dict[str, Any] | None) -> None:

@@ -96,16 +96,16 @@ def _actions(visit: Visit, change: ChangeRequest) -> list[Action]:
         return approve + reject
     if change.state in {"shadow", "rolling"}:
         is_last = change.step + 1 >= len(change.steps)
+
+        def may(word: str) -> bool:
+            return visit.may(edits.needed(visit.control, word, change, visit.now))
+
         return [
-            *([] if is_last else [Action("advance", f"Go on to {change.steps[change.step + 1]} %", is_main=True)]),
-            *([Action("finish", "Finish for everybody", is_main=is_last)] if _may_finish(visit) else []),
+            *([] if is_last or not may("advance") else [Action("advance", f"Go on to {change.steps[change.step + 1]} %", is_main=True)]),
+            *([Action("finish", "Finish for everybody", is_main=is_last)] if may("finish") else []),
             Action("stop", "Stop", is_danger=True),
         ]
     return []
-
-
-def _may_finish(visit: Visit) -> bool:
-    return not visit.control.needs_approval or visit.may(Role.APPROVER)
 
 
 def _why_not(visit: Visit, change: ChangeRequest) -> str:

@@ -12,6 +12,7 @@ from starlette.responses import HTMLResponse, Response
 from tidegate.control import audit
 from tidegate.control.audit import Filter
 from tidegate.control.models import Block, QuotaOverride, Tenant, Tier
+from tidegate.control.quotas import Wanted
 from tidegate.control.refused import Refused
 from tidegate.dashboard import in_force, key_rows, key_usage, shown, traffic
 from tidegate.dashboard.key_rows import Denied
@@ -75,6 +76,7 @@ def one(visit: Viewer, digest: str) -> HTMLResponse:
         tenants = list(session.scalars(select(Tenant.name).order_by(Tenant.name).limit(1000)))
         rules = in_force.composed(visit.control, session).rule_set.rules
     held = key_rows.in_force(overrides, visit.now)
+    edited = next((one for one in held if one.effective_at is None), Wanted())
     usage = key_usage.read(visit, digest)
     return visit.page(
         "key.html",
@@ -85,7 +87,9 @@ def one(visit: Viewer, digest: str) -> HTMLResponse:
         block=block if block is not None and (block.until is None or block.until > visit.now) else None,
         tier=next((one.tier for one in held if one.tier), None),
         tenant=next((one.tenant for one in held if one.tenant), None),
-        quotas_text=shown.quotas_text(next((one.quotas for one in held if one.quotas), {})),
+        # The form begins with what saving it replaces: not with what is granted for a time, which would stay for good.
+        edited=edited,
+        quotas_text=shown.quotas_text(edited.quotas),
         total=sum(count.total for count in minutes),
         chart=traffic.chart(minutes, visit.now, "Decisions about this key per minute, last hour"),
         limits=usage.limits,

@@ -98,7 +98,7 @@ def environment() -> Environment:
     made = Environment(
         loader=PackageLoader("tidegate.dashboard"), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
-    made.filters |= {name: getattr(words, name) for name in ("count", "micros", "share", "span", "ago", "stamp", "plural")}
+    made.filters |= {name: getattr(words, name) for name in ("count", "micros", "share", "span", "ago", "stamp", "plural", "told")}
     made.filters |= {name: getattr(shown, name) for name in ("maybe", "quotas", "quotas_text", "step_class", "change_lines", "has")}
     made.globals["static"] = static_address
     return made

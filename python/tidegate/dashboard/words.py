@@ -4,7 +4,13 @@ Numbers and times as people read them: with a unit, short, and in UTC.
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime
+from typing import Final
+
+from markupsafe import Markup, escape
+
+_CODE: Final = re.compile(r"`([^`]+)`")
 
 NOTHING = "\u2013"
 """What stands where a value is not known."""
@@ -89,3 +95,10 @@ def plural(number: int, noun: str) -> str:
     `1 rule`, `2 rules`.
     """
     return f"{count(number)} {noun}" if number == 1 else f"{count(number)} {noun}s"
+
+
+def told(text: str) -> Markup:
+    """
+    A sentence of ours: what stands between backticks is set as code, everything in it is shown as it is.
+    """
+    return Markup(_CODE.sub(r"<code>\1</code>", str(escape(text))))  # noqa: S704  # escaped here

@@ -70,17 +70,19 @@ class KafkaSink:
                 self._producer.produce(self._topic, value=value, key=row["client_id"].encode(), on_delivery=delivered)
                 self._producer.poll(0)
         except (self._error, BufferError) as error:
-            self._producer.purge()
-            self._producer.flush(1)
+            self._give_up()
             raise SinkError(f"Kafka takes no events: {error}") from error
-        left = self._producer.flush(WITHIN_S + 1)
-        if left:
-            self._producer.purge()
-            self._producer.flush(1)
+        is_late = self._producer.flush(WITHIN_S + 1) > 0
+        # What is given up is told as failed, like what Kafka refused: only what is not even told then is counted here.
+        left = self._give_up() if is_late else 0
         if failed or left:
-            raise SinkError(
-                f"Kafka did not take {left + len(failed)} of {len(rows)} events: {(failed or ['it did not answer in time'])[0]}"
-            )
+            why = "it did not answer in time" if is_late else failed[0]
+            raise SinkError(f"Kafka did not take {left + len(failed)} of {len(rows)} events: {why}")
+
+    def _give_up(self) -> int:
+        self._producer.purge()
+        left: int = self._producer.flush(1)
+        return left
 
     def close(self) -> None:
         """See `Sink`."""

@@ -175,4 +175,7 @@ for (const button of document.querySelectorAll("[data-shortcuts]")) {
 
 if (document.querySelector("[data-live]")) setTimeout(keepCurrent, EVERY_MS);
 // On a phone the navigation is one line that scrolls: the page that is open should be seen in it.
-document.querySelector(".nav [aria-current]")?.scrollIntoView({ block: "nearest", inline: "center" });
+// Not by `scrollIntoView`: browsers start there when Tab is pressed, and the way past the navigation would not be the first stop.
+const navigation = document.querySelector(".nav");
+const current = navigation?.querySelector("[aria-current]");
+if (current) navigation.scrollLeft = current.offsetLeft - (navigation.clientWidth - current.offsetWidth) / 2;
