@@ -4,7 +4,9 @@ The proxy does to connections what networks do, and the fakes answer what strang
 
 from __future__ import annotations
 
+import asyncio
 import socket
+from contextlib import suppress
 from time import perf_counter
 from typing import TYPE_CHECKING
 
@@ -14,9 +16,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from tests.servers import Fake, Proxy, Single
+    from tests.servers.background import Listener, run
     from tests.servers.resp import Connection
 else:
     from servers import Fake, Proxy
+    from servers.background import Listener, run
     from servers.resp import Connection
 
 
@@ -139,3 +143,26 @@ def test_a_fake_refuses_each_command_once() -> None:
         assert b"-BUSY\r\n-BUSY\r\n" == client.recv(1000)
         client.sendall(b"NG\r\n")
         assert b"-BUSY\r\n" == client.recv(1000)
+
+
+@pytest.mark.parametrize("turns", range(6))
+def test_who_connects_while_a_listener_closes_is_let_go(turns: int) -> None:
+    """
+    However far the connection has come by then: what is forgotten there is blamed on a random test later.
+    """
+
+    async def answer_never(_reader: asyncio.StreamReader, _writer: asyncio.StreamWriter) -> None:
+        await asyncio.Event().wait()
+
+    listener = Listener(answer_never, tls=None)
+    run(listener.open())
+
+    async def connect_and_close() -> socket.socket:
+        connection = socket.create_connection(("127.0.0.1", listener.port), timeout=5)
+        for _ in range(turns):
+            await asyncio.sleep(0)  # noqa: TID251 - turns of the loop, no time
+        await listener.close()
+        return connection
+
+    with run(connect_and_close()) as connection, suppress(ConnectionResetError):
+        assert b"" == connection.recv(1)
