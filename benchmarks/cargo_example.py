@@ -20,18 +20,27 @@ def measure(name: str, package: str, *, quick: bool, advance: Advance) -> dict[s
     Returns:
         Its rows, or the reason why there are none.
     """
+    if not quick:
+        advance("cargo build --release", 0.05)
+    reason = build(name, package, quick=quick)
+    return {"rows": [], "skipped": reason} if reason else {"rows": _run(EXAMPLES / name, quick=quick, advance=advance)}
+
+
+def build(name: str, package: str, *, quick: bool) -> str:
+    """
+    Builds an example, unless it is a quick run, which takes what was built before.
+
+    Returns:
+        The reason why there is none; nothing if there is one.
+    """
     command = ("cargo", "build", "--release", "--quiet", "--example", name, "-p", package)
     if not quick:
         if shutil.which("cargo") is None:
-            return {"rows": [], "skipped": "cargo is not installed"}
-        advance("cargo build --release", 0.05)
+            return "cargo is not installed"
         built = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
         if built.returncode != 0:
-            return {"rows": [], "skipped": "cargo build failed: " + (built.stderr.strip().splitlines() or ["?"])[-1]}
-    binary = EXAMPLES / name
-    if not binary.exists():
-        return {"rows": [], "skipped": f"not built: {' '.join(command)}"}
-    return {"rows": _run(binary, quick=quick, advance=advance)}
+            return "cargo build failed: " + (built.stderr.strip().splitlines() or ["?"])[-1]
+    return "" if (EXAMPLES / name).exists() else f"not built: {' '.join(command)}"
 
 
 def _run(binary: Path, *, quick: bool, advance: Advance) -> list[dict[str, Any]]:

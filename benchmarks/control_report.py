@@ -44,8 +44,7 @@ def _added(section: dict[str, Any]) -> float | None:
 
 
 def _share(section: dict[str, Any]) -> float | None:
-    rates = [row["per_second"] for row in section["rows"] if "missing" not in row]
-    return 100 * rates[1] / rates[0] if len(rates) == 2 else None
+    return 100 * section["share"] if section["shares"] else None
 
 
 def _dashboards(section: dict[str, Any]) -> tuple[list[str], Rows]:
@@ -54,6 +53,7 @@ def _dashboards(section: dict[str, Any]) -> tuple[list[str], Rows]:
         "checks/s",
         "median",
         "of those without",
+        "CPU of the worker, µs a check",
         "CPU of the process, µs a check",
         "pages",
         "median of a page, ms",
@@ -63,7 +63,7 @@ def _dashboards(section: dict[str, Any]) -> tuple[list[str], Rows]:
     cells = []
     for number, row in enumerate(section["rows"]):
         if "missing" in row:
-            cells.append([row["note"], f"not measured: {row['missing']}", *[""] * 6])
+            cells.append([row["note"], f"not measured: {row['missing']}", *[""] * 7])
             continue
         share = _share(section) if number else None
         people = [""] * 3
@@ -71,7 +71,7 @@ def _dashboards(section: dict[str, Any]) -> tuple[list[str], Rows]:
             pages, rules = (sum(crowd[name] for crowd in crowds) for name in ("pages", "rules"))
             people = [f"{pages:,}", f"{median(crowd['page_ms'] for crowd in crowds):,.0f}", f"{rules:,}"]
         rates = [f"{row['per_second']:,.0f}", f"{row['median_per_second']:,.0f}", "" if share is None else f"{share:.1f}%"]
-        cells.append([row["note"], *rates, f"{row['cpu_us']:.1f}", *people])
+        cells.append([row["note"], *rates, f"{section['worker_us'][row['note']]:.2f}", f"{row['cpu_us']:.1f}", *people])
     return header, cells
 
 

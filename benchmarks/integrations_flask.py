@@ -6,18 +6,20 @@ Everybody takes a turn in each round, and the median of the rounds counts. Nobod
 
 # ruff: noqa: PLC0415 - a peer is imported where it is used: one that is not installed is left out
 
+import socket
 import statistics
 from collections.abc import Callable
 from pathlib import Path
 from time import perf_counter
 from typing import Any
+from urllib.parse import urlsplit
 from wsgiref.types import WSGIApplication
 
 import integrations_http
 import redis_server
 from child import Advance, part_of, run_child, serve
 from flask import Flask
-from integrations_apps import AMOUNT, PATIENT_S, Subject
+from integrations_apps import AMOUNT, ONE_CALL, PATIENT_S, Subject
 from integrations_asgi import in_turn
 from timing import collector_off
 from werkzeug.test import EnvironBuilder
@@ -104,6 +106,22 @@ def _throttled(store: str | None) -> Flask:
     return app
 
 
+def _one_trip(store: str | None) -> Flask:
+    """What one script of one command takes without a client: nothing in Python can come below it."""
+    assert store is not None
+    where = urlsplit(store)
+    server = socket.create_connection((where.hostname, where.port))
+    server.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    app = _bare(None)
+
+    @app.before_request
+    def ask() -> None:
+        server.sendall(ONE_CALL)
+        assert server.recv(64).startswith(b":")
+
+    return app
+
+
 SUBJECTS = (
     Subject("bare", "", _bare),
     Subject("tidegate", "extension, with headers", _tidegate),
@@ -114,6 +132,10 @@ SUBJECTS = (
     Subject("throttled-py", "with headers", _throttled_headers),
     Subject("throttled-py", "without headers", _throttled),
 )
+
+
+BASELINES = {"memory": (), "redis": (Subject("bare", "one script without a client", _one_trip),)}
+"""What is no limiter, but part of one."""
 
 
 def installed() -> list[Subject]:
@@ -139,7 +161,7 @@ def _measure(*, quick: bool, advance: Advance) -> dict[str, Any]:
 
 
 def _added(store: str | None, rounds: int, calls: int, advance: Advance) -> list[dict[str, Any]]:
-    subjects = installed()
+    subjects = [*installed(), *BASELINES["memory" if store is None else "redis"]]
     made = {subject.name: subject.make(store) for subject in subjects}
     samples: dict[str, list[float]] = {name: [] for name in made}
     for app in made.values():

@@ -34,7 +34,7 @@ def promises(section: dict[str, Any]) -> Iterator[Promise]:
         for place, rows in _places(section.get(part) or {}):
             for others, best in (("the best peer with headers", _best(rows, is_telling=True)), ("the best peer", _best(rows))):
                 for row in rows:
-                    # One after the other: the time that a request waits. Several at once are in the table.
+                    # One after the other, as the figures that the bar was set by were measured. Several at once are in the table.
                     if row["library"] == "tidegate" and row["at_once"] == 1 and best is not None:
                         what = f"{framework} {PLACES[place]}, added to a request by {row['note']}, of what {others} adds"
                         yield what, 100 * row["added_us"] / best, "%", SHARES[place], True
@@ -93,13 +93,14 @@ def _added(rows: list[dict[str, Any]]) -> tuple[list[str], Rows]:
 
 
 def _stalls(rows: list[dict[str, Any]]) -> tuple[list[str], Rows]:
-    header = ["limiter", "Redis", "longest stall, ms", "worst round, ms"]
+    header = ["limiter", "Redis", "longest stall, ms", "worst round, ms", "without waits for a processor, ms"]
     return header, [
         [
             f"**{name}**" if row["library"] == "tidegate" else name,
             "frozen" if row["is_frozen"] else "well",
             f"{row['stall_ms']:,.1f}",
             f"{row['worst_ms']:,.1f}",
+            f"{row['own_ms']:,.1f}" if "own_ms" in row else "",
         ]
         for row in rows
         for name in [f"{row['library']}, {row['note']}" if row["note"] else row["library"]]

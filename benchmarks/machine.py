@@ -28,6 +28,12 @@ def describe() -> dict[str, Any]:
     }
 
 
+def of_subject(results: dict[str, Any], subject: str) -> dict[str, Any]:
+    """Return the facts of the run in which a subject was measured last."""
+    facts: dict[str, Any] = results.get("machines", {}).get(subject, results["machine"])
+    return facts
+
+
 def wait_until_quiet(at_most_s: float = 0.5) -> None:
     """Waits for a moment in which nobody else works here, for what needs both cores and takes no longer than such a moment."""
     ends = time.monotonic() + at_most_s

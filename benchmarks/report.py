@@ -173,12 +173,13 @@ def _machine(results: dict[str, Any]) -> str:
     facts = results["machine"]
     packages = ", ".join(f"`{name}` {version}" for name, version in facts["packages"].items())
     quick = "\n**This was a quick run: the numbers only show that everything works.**\n" if results["quick"] else ""
-    return (
-        f"- Date: {facts['date']}\n"
-        f"- Machine: {facts['cpu']}, {facts['cores']} cores, {facts['memory_gib']} GiB, {facts['system']}; "
-        f"load {facts['load']} before and {facts.get('load_after', '?')} after\n"
-        f"- Versions: {facts['python']}, {facts['rustc'] or 'no rustc'}, {packages}\n{quick}"
-    )
+    # Subjects that were measured again stand beside others of another day, and perhaps of another machine.
+    runs: dict[str, list[str]] = {}
+    for subject, where in results.get("machines", {}).items():
+        machine = f"{where['cpu']}, {where['cores']} cores, {where['memory_gib']} GiB, {where['system']}"
+        runs.setdefault(f"{where['date']}, load {where['load']}, {machine}", []).append(subject)
+    measured = "".join(f"- Measured on {run}: {', '.join(subjects)}\n" for run, subjects in runs.items())
+    return f"{measured}- Versions: {facts['python']}, {facts['rustc'] or 'no rustc'}, {packages}\n{quick}"
 
 
 def _table(header: list[str], rows: Rows) -> str:

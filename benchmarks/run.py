@@ -1,7 +1,7 @@
 """
 Measures Tidegate against its peers in one run and writes the result page.
 
-    python benchmarks/run.py             everything, about 25 minutes; writes README.md, results.json and pictures beside this file
+    python benchmarks/run.py             everything, about an hour; writes README.md, results.json and pictures beside this file
     python benchmarks/run.py --quick     a smoke test, a few minutes; writes nothing
     python benchmarks/run.py --render    draws the page again from results.json
     python benchmarks/run.py --only redis --update    measures one subject again, and keeps what results.json has of the others
@@ -65,7 +65,7 @@ def main() -> None:
     options = _options()
     console = Console() if sys.stdout.isatty() else Console(width=140)
     before = _read_json(HERE / "results.json") if options.render or options.update else {}
-    results = before if options.render else before | _measure(options, console)
+    results = before if options.render else _merged(before, _measure(options, console))
     _show(results, console)
     if options.json:
         _write_json(results, options.json)
@@ -86,14 +86,14 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--quick", action="store_true", help="smoke test: few rounds and keys")
     parser.add_argument("--only", action="append", choices=SUBJECTS, help="only this subject (repeatable); no page is written")
     parser.add_argument("--update", action="store_true", help="with --only: write the page, with the other subjects as they were")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="also write the results here")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="also write the results here, subject by subject")
     parser.add_argument("--output", type=Path, metavar="FOLDER", help="write page, plot and results into this folder")
     parser.add_argument("--render", action="store_true", help="measure nothing, draw results.json again")
     return parser.parse_args()
 
 
 def _measure(options: argparse.Namespace, console: Console) -> dict[str, Any]:
-    results: dict[str, Any] = {"quick": options.quick, "machine": machine.describe()}
+    results: dict[str, Any] = {"quick": options.quick, "machine": machine.describe(), "machines": {}}
     _introduce(results["machine"], console)
     columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[text]}"), TimeElapsedColumn())
     with Progress(*columns, console=console) as progress:
@@ -101,10 +101,19 @@ def _measure(options: argparse.Namespace, console: Console) -> dict[str, Any]:
             if options.only and name not in options.only:
                 continue
             task = progress.add_task(TITLES[name], total=1.0, text="")
+            results["machines"][name] = machine.describe()
             results[name] = measure(quick=options.quick, advance=partial(_advance, progress, task))
             progress.update(task, completed=1.0, text="")
-    results["machine"]["load_after"] = machine.describe()["load"]
+            if options.json:
+                # Whoever stops a run of an hour keeps what it has measured by then.
+                _write_json(results, options.json)
     return results
+
+
+def _merged(before: dict[str, Any], now: dict[str, Any]) -> dict[str, Any]:
+    """Return what was measured now, and what was before of everything else; each subject with the machine that it was measured on."""
+    machines = {name: before["machine"] for name in SUBJECTS if name in before} | before.get("machines", {})
+    return before | now | {"machines": machines | now["machines"]}
 
 
 def _advance(progress: Progress, task: TaskID, text: str, share: float) -> None:

@@ -1,4 +1,4 @@
-"""gRPC: `ShouldRateLimit` with one descriptor, by h2load, in memory and on a shared store."""
+"""gRPC: `ShouldRateLimit` with one descriptor, by h2load, and at half load by pace, in memory and on a shared store."""
 
 from contextlib import ExitStack
 from pathlib import Path
@@ -7,12 +7,14 @@ from typing import Any
 import grpc
 import service_servers as servers
 from child import Advance, part_of
+from pace import Pace, is_built
 from service_lanes import BOTH, GENERATOR, SERVER, Lane, Plan, Setup, missing, shown, take_turns
 from service_load import H2load, Request, program
 
 METHOD = "/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit"
 CONNECTIONS, STREAMS = 8, 10
-DOMAIN, KEY, VALUE = b"bench", b"user", b"4f1c2d7e-user-42"
+CLIENTS = 1_000
+DOMAIN, KEY, VALUE = b"bench", b"user", b"4f1c2d7e-user-%d"
 ALLOWED = b"\x08\x01"
 HEADERS = {"content-type": "application/grpc", "te": "trailers"}
 
@@ -34,15 +36,16 @@ def memory(*, quick: bool, folder: Path, advance: Advance) -> dict[str, Any]:
         ]
         rows = take_turns(lanes, plan, part_of(advance, 0, 2))
     with servers.tidegate(servers.NATIVE, BOTH, workers=2) as native:
-        lane = _lane("tidegate", "native rules", native, Setup(plan, folder, BOTH, workers=2))
+        lane = _lane("tidegate", "native rules", native, Setup(plan, folder, BOTH, workers=2, is_shared=True))
         rows += take_turns([lane], plan, part_of(advance, 1, 2))
-    return {"rows": rows, "connections": CONNECTIONS, "streams": STREAMS, "command": _command(plan, folder)}
+    commands = {"command": _command(plan, folder), "half_command": _half_command(plan)}
+    return {"rows": rows, "connections": CONNECTIONS, "streams": STREAMS, "clients": CLIENTS, **commands}
 
 
 def redis(*, quick: bool, folder: Path, advance: Advance) -> dict[str, Any]:
     """Return the rows of a shared store: one core for the service, one for the store, and the generator on both."""
     plan = Plan.of(quick=quick)
-    setup = Setup(plan, folder, BOTH)
+    setup = Setup(plan, folder, BOTH, is_shared=True)
     if program("h2load") is None:
         return {"rows": [missing("tidegate", "native rules", "h2load is not installed")]}
     with ExitStack() as stack:
@@ -65,9 +68,9 @@ def redis(*, quick: bool, folder: Path, advance: Advance) -> dict[str, Any]:
     return {"rows": rows + absent, "server": server, "connections": CONNECTIONS, "streams": STREAMS}
 
 
-def question() -> bytes:
+def question(client: int = 42) -> bytes:
     """Return a request with one descriptor of one entry."""
-    entry = _field(1, KEY) + _field(2, VALUE)
+    entry = _field(1, KEY) + _field(2, VALUE % client)
     return _field(1, DOMAIN) + _field(2, _field(1, entry))
 
 
@@ -75,22 +78,30 @@ def _lane(who: str, note: str, target: servers.Target, setup: Setup) -> Lane:
     _require_an_answer(target.grpc)
     request = _request(target.grpc)
     full = H2load(CONNECTIONS, STREAMS, setup.plan.seconds)
-    half = H2load(CONNECTIONS, STREAMS, setup.plan.half_s)
+    half, bodies = (
+        Pace(CONNECTIONS, setup.plan.half_s, is_http2=True, sleeps=setup.is_shared),
+        [_framed(client) for client in range(CLIENTS)],
+    )
     return Lane(
         who,
         note,
         "h2load",
         target,
         load=lambda: full.run(request, setup.folder, setup.cores),
-        half=lambda rate: half.run(request, setup.folder, setup.cores, rate=rate),
+        half=(lambda rate: half.run(request, bodies, setup.folder, setup.cores, rate)) if is_built() else None,
         protocol="grpc" if who == "tidegate" else "",
         workers=setup.workers,
     )
 
 
 def _request(address: str) -> Request:
-    message = question()
-    return Request(f"http://{address}{METHOD}", HEADERS, b"\x00" + len(message).to_bytes(4, "big") + message)
+    return Request(f"http://{address}{METHOD}", HEADERS, _framed())
+
+
+def _framed(client: int = 42) -> bytes:
+    """Return a request as gRPC sends it."""
+    message = question(client)
+    return b"\x00" + len(message).to_bytes(4, "big") + message
 
 
 def _require_an_answer(address: str) -> None:
@@ -103,6 +114,10 @@ def _require_an_answer(address: str) -> None:
 
 def _command(plan: Plan, folder: Path) -> str:
     return shown(H2load(CONNECTIONS, STREAMS, plan.seconds).words(_request("HOST:PORT")), folder)
+
+
+def _half_command(plan: Plan) -> str:
+    return shown(Pace(CONNECTIONS, plan.half_s, is_http2=True).words(_request("HOST:PORT"), "bodies", "RATE"), Path())
 
 
 def _field(number: int, value: bytes) -> bytes:

@@ -1,4 +1,4 @@
-"""HTTP: checks and forward-auth by wrk, with latency at half load by h2load."""
+"""HTTP: checks and forward-auth by wrk, with latency at half load by pace."""
 
 import json
 from collections.abc import Callable
@@ -8,8 +8,9 @@ from typing import Any
 
 import service_servers as servers
 from child import Advance, part_of
+from pace import Pace, is_built
 from service_lanes import BOTH, GENERATOR, SERVER, Lane, Plan, Setup, missing, take_turns
-from service_load import H2load, Load, LoadFailed, Request, Wrk, k6, program
+from service_load import Load, LoadFailed, Request, Wrk, k6, program
 
 CONNECTIONS = 64
 CLIENTS = 1_000
@@ -78,7 +79,7 @@ def speed(*, quick: bool, folder: Path, advance: Advance) -> dict[str, Any]:
         lanes.append(check_lane("FastAPI", "`limits` under uvicorn", limits, setup))
         rows = take_turns(lanes, plan, part_of(advance, 0, 2))
     with servers.tidegate(servers.NATIVE, BOTH, workers=2) as own:
-        rows += take_turns(_own_lanes(own, Setup(plan, folder, BOTH, workers=2)), plan, part_of(advance, 1, 2))
+        rows += take_turns(_own_lanes(own, Setup(plan, folder, BOTH, workers=2, is_shared=True)), plan, part_of(advance, 1, 2))
     return {"rows": rows + absent, "connections": CONNECTIONS, "clients": CLIENTS, "command": COMMAND}
 
 
@@ -104,7 +105,8 @@ def steady(*, quick: bool, folder: Path, advance: Advance) -> dict[str, Any]:
 
 def _own_lanes(own: servers.Target, setup: Setup) -> list[Lane]:
     request = Request(f"{own.http}{FORWARD_AUTH}", FORWARDED)
-    forward_auth = Lane("tidegate", "forward-auth", "wrk", own, *_loads(request, [], setup), "forward_auth", setup.workers)
+    loads = _loads(request, [], setup)
+    forward_auth = Lane("tidegate", "forward-auth", "wrk", own, *loads, protocol="forward_auth", workers=setup.workers)
     check = check_lane("tidegate", "check", own, setup)
     check.protocol = "http"
     return [check, forward_auth]
@@ -119,15 +121,15 @@ def check_lane(who: str, note: str, target: servers.Target, setup: Setup) -> Lan
 
 def _loads(request: Request, bodies: list[bytes], setup: Setup) -> tuple[Callable[[], Load], Callable[[float], Load] | None]:
     """Return how it is loaded fully, and with half of that."""
-    wrk, paced = Wrk(CONNECTIONS, setup.plan.seconds), H2load(CONNECTIONS, 0, setup.plan.half_s)
+    wrk, paced = Wrk(CONNECTIONS, setup.plan.seconds), Pace(CONNECTIONS, setup.plan.half_s, sleeps=setup.is_shared)
 
     def full() -> Load:
         return wrk.run(request, bodies, setup.folder, setup.cores)
 
     def half(rate: float) -> Load:
-        return paced.run(request, setup.folder, setup.cores, rate=rate)
+        return paced.run(request, bodies, setup.folder, setup.cores, rate)
 
-    return full, half if program("h2load") else None
+    return full, half if is_built() else None
 
 
 def _question(client: int) -> bytes:

@@ -2,7 +2,8 @@
 How servers take turns under load.
 
 Everybody runs at once and has nothing to do until it is loaded. Each takes a turn in each round; the fastest round counts, because other
-work on the machine can only make one slower, and the median stands beside it. Then half of that rate shows the latency.
+work on the machine can only make one slower, and the median stands beside it. Then half of that rate shows the latency, in short runs that
+take turns too, and for the same reason the one with the lowest p99 counts, with the median beside it.
 """
 
 import statistics
@@ -26,12 +27,13 @@ class Plan:
 
     rounds: int
     seconds: float
+    half_rounds: int
     half_s: float
 
     @classmethod
     def of(cls, *, quick: bool) -> "Plan":
         """Return the plan of a real run or of a smoke test."""
-        return cls(1, 1.0, 2.0) if quick else cls(5, 4.0, 11.0)
+        return cls(1, 1.0, 1, 1.5) if quick else cls(5, 4.0, 5, 3.0)
 
 
 @dataclass(frozen=True)
@@ -45,6 +47,8 @@ class Setup:
     """Of the generator."""
     workers: int = 1
     """Threads of the server."""
+    is_shared: bool = False
+    """Whether the generator shares its cores with what it loads, and must not spin there."""
 
 
 @dataclass
@@ -57,11 +61,14 @@ class Lane:
     target: Target
     load: Callable[[], Load]
     half: Callable[[float], Load] | None = None
+    alone: Callable[[float], Load] | None = None
+    """A proxy: the server behind it, without it."""
     protocol: str = ""
     """Tidegate: what its own count is named, which has to agree with that of the generator."""
     workers: int = 1
     samples: list[tuple[float, float, dict[str, float]]] = field(default_factory=list)
-    half_load: dict[str, Any] | None = None
+    halves: list[Load] = field(default_factory=list)
+    alones: list[Load] = field(default_factory=list)
 
     def take_turn(self) -> None:
         """Load it once."""
@@ -72,12 +79,14 @@ class Lane:
         self.samples.append((measured.per_second, cpu_us, measured.cuts_us))
 
     def take_half(self) -> None:
-        """Load it with half of the most that it has shown."""
+        """Load it with half of the most that it has shown, and then with the same what is behind it."""
         if self.half is not None:
+            rate = max(sample[0] for sample in self.samples) / 2
             counted = self._counted()
-            measured = self.half(max(sample[0] for sample in self.samples) / 2)
-            self._require(measured, counted)
-            self.half_load = {"per_second": measured.per_second, "calls": measured.calls, "cuts_us": measured.cuts_us}
+            self.halves.append(self.half(rate))
+            self._require(self.halves[-1], counted)
+            if self.alone is not None:
+                self.alones.append(self.alone(rate))
 
     def row(self) -> dict[str, Any]:
         """Return what it has shown."""
@@ -93,7 +102,8 @@ class Lane:
             "cpu_us": min(sample[1] for sample in self.samples),
             "busy": rate * cpu_us / 1e6,
             "cuts_us": cuts,
-            "half": self.half_load,
+            "half": _calmest(self.halves),
+            "alone": _calmest(self.alones),
         }
 
     def _counted(self) -> float:
@@ -112,7 +122,7 @@ class Lane:
 
 def take_turns(lanes: list[Lane], plan: Plan, advance: Advance) -> list[dict[str, Any]]:
     """Return one row per lane after all rounds."""
-    steps = plan.rounds * len(lanes) + len(lanes)
+    steps = (plan.rounds + plan.half_rounds) * len(lanes)
     done = 0
     for turn in range(plan.rounds):
         # Not always in the same order: who follows a heavy one must not always be the same.
@@ -120,11 +130,27 @@ def take_turns(lanes: list[Lane], plan: Plan, advance: Advance) -> list[dict[str
             advance(f"{lane.who}, {lane.note}, round {turn + 1} of {plan.rounds}", done / steps)
             lane.take_turn()
             done += 1
-    for lane in lanes:
-        advance(f"{lane.who}, {lane.note}, half load", done / steps)
-        lane.take_half()
-        done += 1
+    for turn in range(plan.half_rounds):
+        for lane in lanes:
+            advance(f"{lane.who}, {lane.note}, half load, round {turn + 1} of {plan.half_rounds}", done / steps)
+            lane.take_half()
+            done += 1
     return [lane.row() for lane in lanes]
+
+
+def _calmest(runs: list[Load]) -> dict[str, Any] | None:
+    """Return the run with the lowest p99, the median of all beside it, and the runs."""
+    if not runs:
+        return None
+    best = min(runs, key=lambda run: run.cuts_us["99"])
+    return {
+        "per_second": best.per_second,
+        "calls": best.calls,
+        "cuts_us": best.cuts_us,
+        "lag_us": best.lag_us,
+        "median_p99_us": statistics.median(run.cuts_us["99"] for run in runs),
+        "runs": [{"cuts_us": run.cuts_us, "lag_us": run.lag_us, "stolen_s": run.stolen_s} for run in runs],
+    }
 
 
 def missing(who: str, note: str, reason: str) -> dict[str, Any]:

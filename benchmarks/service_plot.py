@@ -7,6 +7,7 @@ import matplotlib as mpl
 
 mpl.use("Agg")
 import matplotlib.pyplot as plt
+from machine import of_subject
 from matplotlib.axes import Axes
 from service_report import MIB
 
@@ -21,7 +22,7 @@ def has_something(results: dict[str, Any]) -> bool:
 
 def draw(results: dict[str, Any], path: Path) -> None:
     """Writes the plot as SVG, with a PNG beside it for people who only look."""
-    section, machine = results["service"], results["machine"]
+    section, machine = results["service"], of_subject(results, "service")
     plt.rcParams.update({"font.size": 9, "svg.hashsalt": "tidegate", "axes.spines.top": False, "axes.spines.right": False})
     figure, axes = plt.subplots(2, 2, figsize=(12, 8.4), layout="constrained")
     rows = [*_named(section["grpc"], "in memory"), *_named(section["redis"], "on Redis")]
@@ -61,8 +62,13 @@ def _rates(axis: Axes, rows: list[dict[str, Any]], title: str) -> None:
 def _latency(axis: Axes, section: dict[str, Any]) -> None:
     for part, label in (("grpc", "gRPC in memory"), ("redis", "gRPC on Redis"), ("http", "HTTP")):
         for row in section[part]["rows"]:
-            if row["who"] == "tidegate" and row.get("half") and row["workers"] == 1:
-                waits = [row["half"]["cuts_us"][name] / 1e3 for name in CUTS]
+            if row["who"] not in {"tidegate", "nginx"} or not row.get("half") or row["workers"] > 1:
+                continue
+            waits = [row["half"]["cuts_us"][name] / 1e3 for name in CUTS]
+            if row["who"] == "nginx":
+                # It has nothing to decide: what the machine allows.
+                axis.plot(waits, color=OTHER, linestyle=":", linewidth=2, label=f"HTTP, nginx with {row['note']}")
+            else:
                 axis.plot(waits, marker="o", markersize=4, label=f"{label}, {row['note']}")
     for bar, name in ((1.0, "memory"), (5.0, "Redis")):
         axis.axhline(bar, color=BAR, linewidth=1, linestyle="--")
@@ -73,7 +79,7 @@ def _latency(axis: Axes, section: dict[str, Any]) -> None:
     axis.set_title("One core at half of its highest rate")
     if axis.lines:
         axis.legend(fontsize=7, loc="upper left")
-        axis.set_ylim(top=axis.get_ylim()[1] * 8)  # Room for the legend above the lines.
+        axis.set_ylim(top=axis.get_ylim()[1] * 20)  # Room for the legend above the lines.
 
 
 def _memory(axis: Axes, memory: dict[str, Any]) -> None:

@@ -3,6 +3,8 @@
 from collections.abc import Iterator
 from typing import Any
 
+import pace
+
 Rows = list[list[str]]
 Table = tuple[str, list[str], Rows]
 Promise = tuple[str, float | None, str, float, bool]
@@ -31,6 +33,11 @@ def facts(section: dict[str, Any]) -> dict[str, str]:
     return {
         "generators": ", ".join(version or f"no {name}" for name, version in generators.items()),
         "h2load_command": grpc.get("command", ""),
+        "pace_command": grpc.get("half_command", ""),
+        "pace_clients": f"{grpc.get('clients', 0):,}",
+        "pace_tries": str(pace.TRIES),
+        "lag_max_ms": f"{pace.LAG_MAX_US / 1e3:g}",
+        "half_rounds": str(next((len(row["half"]["runs"]) for row in grpc.get("rows", []) if "runs" in (row.get("half") or {})), 0)),
         "wrk_command": http.get("command", ""),
         "wrk_clients": f"{http.get('clients', 0):,}",
         "service_rounds": str(next((row["rounds"] for row in grpc.get("rows", []) if "rounds" in row), 0)),
@@ -87,6 +94,8 @@ def speed(rows: list[dict[str, Any]], *peers: str) -> tuple[list[str], Rows]:
         "CPU, µs a call",
         "at half load: calls/s",
         *(f"p{name}, ms" for name in ("50", "99", "99.9")),
+        "median p99, ms",
+        "generator late, p99, ms",
     ]
     return header, [_speed_row(row, rows, peers) for row in rows]
 
@@ -94,7 +103,7 @@ def speed(rows: list[dict[str, Any]], *peers: str) -> tuple[list[str], Rows]:
 def _speed_row(row: dict[str, Any], rows: list[dict[str, Any]], peers: tuple[str, ...]) -> list[str]:
     cells = [_who(row["who"]), row["note"]]
     if "missing" in row:
-        return [*cells, "", f"not measured: {row['missing']}", *[""] * (6 + len(peers))]
+        return [*cells, "", f"not measured: {row['missing']}", *[""] * (8 + len(peers))]
     half = row["half"]
     waits = [f"{half['cuts_us'][name] / 1e3:.2f}" for name in ("50", "99", "99.9")] if half else ["", "", ""]
     # Two threads share the cores with the generator, so a ratio to somebody who had a core alone says nothing.
@@ -108,7 +117,20 @@ def _speed_row(row: dict[str, Any], rows: list[dict[str, Any]], peers: tuple[str
         f"{row['cpu_us']:.1f}",
         f"{half['per_second']:,.0f}" if half else "",
         *waits,
+        median_ms(half),
+        late_ms(half),
     ]
+
+
+def median_ms(half: dict[str, Any] | None) -> str:
+    """Return the median of the p99 of all runs at half load."""
+    return f"{half['median_p99_us'] / 1e3:.2f}" if half else ""
+
+
+def late_ms(half: dict[str, Any] | None) -> str:
+    """Return how late the generator itself was at half load."""
+    lag = (half or {}).get("lag_us")
+    return f"{lag['99'] / 1e3:.2f}" if lag else ""
 
 
 def _steady(rows: list[dict[str, Any]]) -> tuple[list[str], Rows]:

@@ -5,6 +5,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+import pace
 import service_load
 from child import Advance, part_of
 
@@ -27,6 +28,8 @@ def measure(*, quick: bool, advance: Advance) -> dict[str, Any]:
         "steady": service_http.steady,
         "memory": service_memory.measure,
     }
+    advance("cargo build --release", 0.0)
+    pace.build(quick=quick)
     results: dict[str, Any] = {"generators": service_load.versions()}
     with tempfile.TemporaryDirectory(prefix="tidegate-bench-") as folder:
         for number, (name, part) in enumerate(parts.items()):
