@@ -31,8 +31,15 @@ pub struct Debt<T> {
 }
 
 struct Book<T> {
-    debts: HashMap<Digest, (T, u64)>,
+    debts: HashMap<Digest, Owed<T>>,
     dropped: u64,
+}
+
+struct Owed<T> {
+    handle: T,
+    units: u64,
+    /// How many of them the store is being told of. Until it has answered, they are owed.
+    sent: u64,
 }
 
 impl<T> fmt::Debug for Debts<T> {
@@ -59,42 +66,41 @@ impl<T> Debts<T> {
             return;
         }
         let mut book = self.book.lock();
-        let (_, owed) = book.debts.entry(counter).or_insert_with(|| (handle(), 0));
-        *owed = if Mutant::FlushForgets.is_active() { units } else { owed.saturating_add(units) };
+        let owed = book.debts.entry(counter).or_insert_with(|| Owed { handle: handle(), units: 0, sent: 0 });
+        owed.units = owed.units.saturating_add(units);
         if book.debts.len() > self.counters_max + self.counters_max / 4 {
             book.keep_largest(self.counters_max);
         }
     }
 
-    /// Takes out the counters that are owed most, at most so many, the largest first. What cannot be charged may be added again.
-    pub fn take_batch(&self, counters: usize) -> Vec<Debt<T>> {
-        let mut book = self.book.lock();
-        let mut largest = book.largest_first(counters);
-        largest.truncate(counters);
-        largest.sort_unstable_by_key(|&(units, _)| Reverse(units));
-        let take = |(units, counter)| book.debts.remove(&counter).map(|(handle, _)| Debt { counter, handle, units });
-        largest.into_iter().filter_map(take).collect()
+    /// What a counter is owed, with what is on its way to the store.
+    pub fn of(&self, counter: Digest) -> u64 {
+        self.book.lock().debts.get(&counter).map_or(0, |owed| owed.units)
     }
 
-    /// Takes out what a counter is owed, if it is owed anything.
-    pub fn take(&self, counter: Digest) -> Option<Debt<T>> {
-        self.book.lock().debts.remove(&counter).map(|(handle, units)| Debt { counter, handle, units })
-    }
-
-    /// So many units of a counter are not owed any more.
+    /// So many units of a counter are not owed any more, sent or not: the store has charged them.
     pub fn subtract(&self, counter: Digest, units: u64) {
+        self.book.lock().subtract(counter, units);
+    }
+
+    /// What was sent was charged.
+    pub fn charged(&self, debt: &Debt<T>) {
         let mut book = self.book.lock();
-        if let Some((_, owed)) = book.debts.get_mut(&counter) {
-            *owed = owed.saturating_sub(units);
-            if *owed == 0 {
-                book.debts.remove(&counter);
-            }
+        book.answered(debt);
+        book.subtract(debt.counter, debt.units);
+    }
+
+    /// What was sent was not charged, as far as is known: it is owed as before.
+    pub fn refused(&self, debt: &Debt<T>) {
+        if Mutant::FlushForgets.is_active() {
+            return self.charged(debt);
         }
+        self.book.lock().answered(debt);
     }
 
     /// Forgets what a counter is owed: it was reset.
     pub fn forget(&self, counter: Digest) {
-        self.book.lock().debts.remove(&counter);
+        self.book.lock().subtract(counter, u64::MAX);
     }
 
     /// How many counters are owed something.
@@ -113,10 +119,59 @@ impl<T> Debts<T> {
     }
 }
 
+impl<T: Clone> Debts<T> {
+    /// What the counters are owed that are owed most and were not told of it, at most so many, the largest first. Each is to be told how it went: by
+    /// [`charged`](Self::charged) or [`refused`](Self::refused).
+    pub fn send_batch(&self, counters: usize) -> Vec<Debt<T>> {
+        let mut book = self.book.lock();
+        let mut largest = book.largest_first(counters, Owed::unsent);
+        largest.truncate(counters);
+        largest.sort_unstable_by_key(|&(units, _)| Reverse(units));
+        largest.into_iter().filter_map(|(_, counter)| book.send(counter)).collect()
+    }
+
+    /// The same for one counter, if it is owed anything that is not on its way.
+    pub fn send(&self, counter: Digest) -> Option<Debt<T>> {
+        self.book.lock().send(counter)
+    }
+}
+
+impl<T> Owed<T> {
+    fn unsent(&self) -> u64 {
+        self.units - self.sent
+    }
+}
+
+impl<T: Clone> Book<T> {
+    fn send(&mut self, counter: Digest) -> Option<Debt<T>> {
+        let owed = self.debts.get_mut(&counter)?;
+        let units = owed.unsent();
+        owed.sent = owed.units;
+        (units > 0).then(|| Debt { counter, handle: owed.handle.clone(), units })
+    }
+}
+
 impl<T> Book<T> {
+    /// The store has answered, whatever it said.
+    fn answered(&mut self, debt: &Debt<T>) {
+        if let Some(owed) = self.debts.get_mut(&debt.counter) {
+            owed.sent = owed.sent.saturating_sub(debt.units);
+        }
+    }
+
+    fn subtract(&mut self, counter: Digest, units: u64) {
+        if let Some(owed) = self.debts.get_mut(&counter) {
+            owed.units = owed.units.saturating_sub(units);
+            owed.sent = owed.sent.min(owed.units);
+            if owed.units == 0 {
+                self.debts.remove(&counter);
+            }
+        }
+    }
+
     /// All counters with their amounts, so many of the largest before all others.
-    fn largest_first(&self, counters: usize) -> Vec<(u64, Digest)> {
-        let mut amounts: Vec<(u64, Digest)> = self.debts.iter().map(|(&counter, &(_, units))| (units, counter)).collect();
+    fn largest_first(&self, counters: usize, amount: impl Fn(&Owed<T>) -> u64) -> Vec<(u64, Digest)> {
+        let mut amounts: Vec<(u64, Digest)> = self.debts.iter().map(|(&counter, owed)| (amount(owed), counter)).collect();
         if counters < amounts.len() {
             amounts.select_nth_unstable_by_key(counters, |&(units, _)| Reverse(units));
         }
@@ -124,8 +179,8 @@ impl<T> Book<T> {
     }
 
     fn keep_largest(&mut self, counters: usize) {
-        for (units, counter) in self.largest_first(counters).into_iter().skip(counters) {
-            self.debts.remove(&counter);
+        for (units, counter) in self.largest_first(counters, |owed| owed.units).into_iter().skip(counters) {
+            self.subtract(counter, u64::MAX);
             self.dropped = self.dropped.saturating_add(units);
         }
     }
@@ -141,8 +196,9 @@ mod tests {
     }
 
     fn amounts(debts: &Debts<u64>, counters: usize) -> Vec<(u64, u64)> {
-        let batch = debts.take_batch(counters);
-        assert!(batch.iter().all(|debt| debt.counter == counter(debt.handle)));
+        let batch = debts.send_batch(counters);
+        assert!(batch.iter().all(|debt| debt.counter == counter(debt.handle) && debts.of(debt.counter) >= debt.units));
+        batch.iter().for_each(|debt| debts.charged(debt));
         batch.into_iter().map(|debt| (debt.handle, debt.units)).collect()
     }
 
@@ -157,6 +213,25 @@ mod tests {
         assert_eq!(amounts(&debts, 0), []);
         assert_eq!(amounts(&debts, 2), [(2, 1)]);
         assert!(debts.is_empty());
+    }
+
+    #[test]
+    fn what_is_on_its_way_is_owed_and_not_sent_twice() {
+        let debts = Debts::default();
+        debts.add(counter(1), 5, || 1);
+        let sent = debts.send(counter(1)).expect("five are owed");
+        debts.add(counter(1), 2, || 1);
+
+        assert_eq!((sent.units, debts.of(counter(1))), (5, 7));
+        let more = debts.send(counter(1)).expect("two more are owed");
+        assert_eq!((more.units, debts.send(counter(1)), debts.send_batch(9)), (2, None, vec![]));
+        debts.refused(&sent);
+        debts.charged(&more);
+        assert_eq!(debts.of(counter(1)), 5);
+        assert_eq!(debts.send(counter(1)).map(|debt| debt.units), Some(5));
+        debts.subtract(counter(1), 4);
+        debts.charged(&sent);
+        assert_eq!((debts.of(counter(1)), debts.is_empty()), (0, true));
     }
 
     #[test]

@@ -155,10 +155,14 @@ impl Planned {
         self.drained_at(now).map(|at| at.max(now + self.quota.min_interval_ns()))
     }
 
-    /// How long it takes until nothing counts any more that was taken up to `now`; `None` if that cannot be said.
-    pub(crate) fn drain_ns(&self, now: Ticks) -> Option<Ticks> {
+    /// How far back charges may still count at `now`, a time since the epoch; `None` if that cannot be said.
+    pub(crate) fn looks_back_ns(&self, now: Ticks) -> Option<Ticks> {
         match *self.quota.shape() {
             Shape::Concurrency { ttl_ns, .. } => Some(ttl_ns),
+            Shape::FixedWindow { window: FixedWindowSpan::Calendar { .. }, .. } => self
+                .calendar
+                .as_ref()
+                .map(|calendar| now.saturating_sub(calendar.window_at(now).start).max(self.quota.min_interval_ns())),
             _ => self.outlives(now).map(|at| at - now),
         }
     }

@@ -88,9 +88,8 @@ impl Parts {
         }
         match self.watch(charges, sent_at) {
             Ok(watch) => {
-                let debts = if watch.is_answering() { self.debts_of(charges) } else { SmallVec::new() };
                 let answer = self.store.begin(op, charges);
-                let answer = if debts.is_empty() { answer } else { Arc::clone(&self).pay_before(debts, answer) };
+                let answer = if watch.is_answering() { Arc::clone(&self).after_debts(charges, answer) } else { answer };
                 Prepared::Ready(Ready { parts: self, call: Call { op, sent_at, notes, watch }, answer, budget })
             }
             Err(error) => Prepared::Known(Err(error)),
@@ -113,19 +112,16 @@ impl Parts {
         Ok(Ready { parts: self, call: Call { op: Op::Peek, sent_at, notes: SmallVec::new(), watch }, answer, budget })
     }
 
-    /// What is owed to the counters that are about to be asked: the store has to know it before it answers.
-    fn debts_of(&self, charges: &[Charge<'_>]) -> SmallVec<[Debt<OwnedCharge>; 1]> {
+    /// Tells the store first what the counters are owed that are about to be asked, and waits until it knows. What somebody else has just sent it is
+    /// not waited for: behind that on the connection of all, and not on a line of its own, the question finds it charged.
+    fn after_debts(self: Arc<Self>, charges: &[Charge<'_>], answer: Answer) -> Answer {
         let debts = self.fallback.debts();
-        if debts.is_empty() {
-            return SmallVec::new();
+        if debts.is_empty() || charges.iter().all(|charge| debts.of(charge.counter()) == 0) {
+            return answer;
         }
-        charges.iter().filter_map(|charge| debts.take(charge.counter())).collect()
-    }
-
-    /// Sends debits first, and waits for their answers: only then is the store sure to know of them.
-    fn pay_before(self: Arc<Self>, debts: SmallVec<[Debt<OwnedCharge>; 1]>, answer: Answer) -> Answer {
+        let owed: SmallVec<[Debt<OwnedCharge>; 1]> = charges.iter().filter_map(|charge| debts.send(charge.counter())).collect();
         Answer::new(async move {
-            for debt in debts {
+            for debt in owed {
                 Arc::clone(&self).pay(debt).await;
             }
             answer.await
@@ -135,8 +131,9 @@ impl Parts {
     /// Tells the store what was admitted without it. If it does not answer, the debt stays: it may be paid twice, but is never forgotten.
     pub(super) async fn pay(self: Arc<Self>, debt: Debt<OwnedCharge>) {
         let answer = self.store.begin(Op::Debit, &[Charge { ask: Ask::cost(debt.units), ..debt.handle.charge() }]);
-        if answer.await.is_err() {
-            self.fallback.debts().add(debt.counter, debt.units, || debt.handle);
+        match answer.await {
+            Ok(_) => self.fallback.debts().charged(&debt),
+            Err(_) => self.fallback.debts().refused(&debt),
         }
     }
 

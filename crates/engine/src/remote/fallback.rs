@@ -2,7 +2,8 @@
 //!
 //! All instances together admit no more than the rule says, if there are no more of them than the last heartbeat told (`algorithms.md` §5.3). A key
 //! does not start with its whole share, for what it used before the outage still counts: it starts with this instance's part of what was last seen to
-//! remain. Of a key that this instance has not seen, others may have used everything: it starts with nothing, unless there are no others. Once a
+//! remain, less what the store was not told of. All of what is used counts for a whole window from then on, because nobody here knows since when it
+//! does: counts of an earlier outage that run out in the meantime must not make room for what the store has admitted since. Of a key that this instance has not seen, others may have used everything: it starts with nothing, unless there are no others. Once a
 //! window has passed without the store, nothing from before counts any more.
 //!
 //! An instance that has never reached the store knows nothing, and starts as if nothing had been used.
@@ -37,6 +38,9 @@ const DEBTS_MAX: usize = 10_000;
 /// When it may be worth to ask again, for those who have no share.
 const NO_SHARE_RETRY: Ticks = 1_000_000_000;
 
+/// Locks under which counters begin, so that nobody decides between two steps of it.
+const BEGINNINGS: usize = 64;
+
 /// One quota to be decided here.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Local<'a> {
@@ -56,6 +60,7 @@ pub(crate) struct Fallback {
     instances: Instances,
     seen: Seen,
     debts: Debts<OwnedCharge>,
+    beginnings: [Mutex<()>; BEGINNINGS],
     /// When the store was last heard of; 0 if never.
     heard_at: AtomicU64,
     started_at: Ticks,
@@ -78,12 +83,17 @@ struct Share {
 
 impl Fallback {
     pub(super) fn new(keys_max: usize, instances_min: u32) -> Self {
+        Self::with_clock(Clock::System(SystemClock::new()), keys_max, instances_min)
+    }
+
+    fn with_clock(clock: Clock, keys_max: usize, instances_min: u32) -> Self {
         Self {
-            counters: MemoryStore::new(Clock::System(SystemClock::new()), keys_max),
+            counters: MemoryStore::new(clock, keys_max),
             shares: RwLock::default(),
             instances: Instances::new(this_process(), instances_min),
             seen: Seen::default(),
             debts: Debts::new(DEBTS_MAX),
+            beginnings: [const { Mutex::new(()) }; BEGINNINGS],
             heard_at: AtomicU64::new(0),
             started_at: monotonic_ns(),
         }
@@ -127,7 +137,10 @@ impl Fallback {
 
     /// Decides all together, as the store would. Waits are hints: the store may be back before.
     pub(crate) fn decide(&self, origin: Origin, asked: &[Local<'_>]) -> Statuses {
-        let now = monotonic_ns();
+        self.decide_at(monotonic_ns(), origin, asked)
+    }
+
+    fn decide_at(&self, now: Ticks, origin: Origin, asked: &[Local<'_>]) -> Statuses {
         let shares: SmallVec<[Arc<Share>; 4]> = asked.iter().map(|local| self.share(local.planned)).collect();
         let charge = |local: &Local<'_>, share: &'_ Arc<Share>| -> OwnedCharge {
             let Local { planned, key, place, ask, part, .. } = *local;
@@ -164,21 +177,24 @@ impl Fallback {
 
     /// Leaves a counter no more than this instance's part of what the store last said to remain; `false` if this instance may not admit anything.
     fn begin(&self, now: Ticks, local: &Local<'_>, share: &Share, charge: &Charge<'_>) -> bool {
-        if !self.instances.is_sharer(charge.counter(), share.sharers) {
+        let counter = charge.counter();
+        if !self.instances.is_sharer(counter, share.sharers) {
             return false;
         }
-        let (Some(capacity), Some(start)) = (share.meter.capacity(), self.start(now, local, charge.counter())) else {
-            return true;
-        };
-        let idle = Charge { ask: Ask::cost(0), ..*charge };
-        let left = self.counters.peek(&[idle]).ok().and_then(|verdict| verdict.remaining()).unwrap_or(0);
+        let Some(capacity) = share.meter.capacity() else { return true };
+        let _one_at_a_time = self.beginnings[usize::from(counter.0[0].to_le_bytes()[0]) % BEGINNINGS].lock();
+        let Some(start) = self.start(now, local, counter) else { return true };
         if share.meter.retry_is_hint() {
             // Slots cannot be owed: so many are free that are known to be.
-            return capacity.saturating_sub(left) + charge.ask.cost <= start;
+            let left =
+                self.counters.peek(&[Charge { ask: Ask::cost(0), ..*charge }]).ok().and_then(|verdict| verdict.remaining());
+            return capacity.saturating_sub(left.unwrap_or(0)) + charge.ask.cost <= start;
         }
-        if start < left {
+        let used = capacity.saturating_sub(start).saturating_add(self.debts.of(counter));
+        let _ = self.counters.reset(charge);
+        if used > 0 {
             // What cannot be counted because the memory is full is denied in the next step.
-            let _ = self.counters.debit(&[Charge { ask: Ask::cost(left - start), ..*charge }]);
+            let _ = self.counters.debit(&[Charge { ask: Ask::cost(used), ..*charge }]);
         }
         true
     }
@@ -186,7 +202,7 @@ impl Fallback {
     /// How much a counter may have here; `None` if nothing from before the outage counts, or it was counted already.
     fn start(&self, now: Ticks, local: &Local<'_>, counter: Digest) -> Option<u64> {
         let heard_at = self.heard_at.load(Ordering::Relaxed);
-        let window = local.planned.drain_ns(now)?;
+        let window = local.planned.looks_back_ns(self.counters.now())?;
         if heard_at == 0 || now.saturating_sub(heard_at) >= window {
             return None;
         }
@@ -270,3 +286,6 @@ fn without_share(local: &Local<'_>) -> Status {
         receipt: Receipt::Nothing,
     }
 }
+
+#[cfg(test)]
+mod tests;

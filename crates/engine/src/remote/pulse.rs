@@ -173,7 +173,7 @@ impl Parts {
         if now < memory.debits_from {
             return;
         }
-        for debt in debts.take_batch(DEBITS) {
+        for debt in debts.send_batch(DEBITS) {
             tokio::spawn(Arc::clone(self).pay(debt));
         }
     }

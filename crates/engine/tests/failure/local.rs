@@ -25,17 +25,18 @@ pub(crate) fn what_was_admitted_is_owed_until_it_is_charged() {
             debts.add(counter, units, || ());
             admitted += units;
         }
-        for debt in debts.take_batch(10) {
+        for debt in debts.send_batch(10) {
             debts.add(counter, 3, || ()); // while the store is asked
             admitted += 3;
             if round % 5 == 0 {
                 charged += debt.units;
+                debts.charged(&debt);
             } else {
-                debts.add(debt.counter, debt.units, || ());
+                debts.refused(&debt);
             }
         }
     }
-    charged += debts.take(counter).map_or(0, |debt| debt.units);
+    charged += debts.send(counter).map_or(0, |debt| debt.units);
 
     assert_eq!(charged, admitted);
 }
