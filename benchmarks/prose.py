@@ -113,7 +113,7 @@ nginx limits by `limit_req`, HAProxy by a stick table; both are told never to de
 """,
     "Control plane, what people cost decisions": """
 One service with its control plane on core 0, loaded by wrk from core 1 as fully as it can be, and everybody takes turns: ten dashboards that ask for the first page each second, as its script does, and a list of rules that goes in one by one, as fast as it is answered; or nobody.
-Pages are made by Python on the core that the checks want, so what they cost is at its highest here: its threads give way (`nice` 15) and all who look share what was drawn. The price is paid by who looks: pages take longer while every check is wanted.
+Pages are made by Python on the core that the checks want, so what they cost is at its highest here: its threads give way (`nice` 19) and all who look share what was drawn. The price is paid by who looks: pages take longer while every check is wanted.
 """,
     "Control plane, quotas of customers": """
 Each override has a quota that no other has, a tier and one of 500 tenants. Checks are calls from Python, in turns; the fastest round counts, in processor time. A key has to be digested and looked up, which a caller in the same process can measure; of a check over HTTP it is a small part. Both are held against a bar.

@@ -12,8 +12,8 @@ import sys
 import threading
 from contextlib import suppress
 
-NICE: int = 15
-"""As `nice` counts: of a core that decisions want for themselves about a thirtieth, and all of one that nobody wants. 0 changes nothing."""
+NICE: int = 19
+"""As `nice` counts: of a core that decisions want for themselves about a seventieth, and all of one that nobody wants. 0 changes nothing."""
 
 
 def give_way() -> None:
