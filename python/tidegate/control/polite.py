@@ -13,7 +13,7 @@ import threading
 from contextlib import suppress
 
 NICE: int = 19
-"""As `nice` counts: of a core that decisions want for themselves about a seventieth, and all of one that nobody wants. 0 changes nothing."""
+"""As `nice` counts: about a seventieth of a core that decisions want for themselves, and all of one that nobody wants. 0 does nothing."""
 
 
 def give_way() -> None:
