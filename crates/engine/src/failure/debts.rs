@@ -198,7 +198,9 @@ mod tests {
     fn amounts(debts: &Debts<u64>, counters: usize) -> Vec<(u64, u64)> {
         let batch = debts.send_batch(counters);
         assert!(batch.iter().all(|debt| debt.counter == counter(debt.handle) && debts.of(debt.counter) >= debt.units));
-        batch.iter().for_each(|debt| debts.charged(debt));
+        for debt in &batch {
+            debts.charged(debt);
+        }
         batch.into_iter().map(|debt| (debt.handle, debt.units)).collect()
     }
 
