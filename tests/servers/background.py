@@ -93,7 +93,6 @@ class Listener:
             connection, _ = listener.accept()
         except OSError:
             return  # it has gone again
-        self.accepted += 1
         task = asyncio.ensure_future(self._talk(connection))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
@@ -107,6 +106,8 @@ class Listener:
             transport, _ = await loop.connect_accepted_socket(lambda: protocol, connection, ssl=self._tls)
             writer = asyncio.StreamWriter(transport, protocol, reader, loop)
             try:
+                # Not before: whoever counts a connection must find it, to end it.
+                self.accepted += 1
                 await self._serve(reader, writer)
             finally:
                 writer.close()
