@@ -168,13 +168,29 @@ def test_a_taken_port_is_an_error_that_says_so(serve: Serve, rules_file: Path) -
     """With exit code 2, and without a traceback."""
     taken = serve().http.rpartition("/")[2]
     words = [sys.executable, "-m", "tidegate", "serve", *flags_of({"rules": rules_file, "http.listen": taken, "grpc.listen": "off"})]
-    done = subprocess.run(words, capture_output=True, text=True, timeout=30, check=False)
+    words += ["--admin-listen", "127.0.0.1:0"]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=30, check=False, cwd=rules_file.parent)
 
     assert 2 == done.returncode
     assert "error: http.listen: " in done.stderr
     assert f"{taken} is in use" in done.stderr
     assert "Traceback" not in done.stderr
     assert not done.stdout
+
+
+def test_a_start_that_fails_does_not_use_up_the_first_token(serve: Serve, rules_file: Path) -> None:
+    """It is shown by the first start that somebody can use."""
+    taken = serve().http.rpartition("/")[2]
+    settings = {"rules": rules_file, "http.listen": taken, "grpc.listen": "off", "admin.listen": "127.0.0.1:0"}
+    words = [sys.executable, "-m", "tidegate", "serve", *flags_of(settings)]
+    failed = subprocess.run(words, capture_output=True, text=True, timeout=30, check=False, cwd=rules_file.parent)
+    assert (rules_file.parent / "tidegate.db").exists(), failed.stderr
+
+    database = f"sqlite:///{rules_file.parent}/tidegate.db"
+    service = serve(settings={"admin.listen": "127.0.0.1:0", "admin.database": database, "admin.cache": "off"})
+
+    assert 2 == failed.returncode
+    assert "the first token of the control plane" in service.log
 
 
 def test_it_listens_on_unix_sockets(tmp_path: Path, serve: Serve) -> None:

@@ -8,6 +8,7 @@ Nothing in it takes part in a decision, and nothing that fails in it stops one.
 from __future__ import annotations
 
 import threading
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Protocol
@@ -79,7 +80,6 @@ class Control(Block):
         self.now = now or _now
         self.database = Database(settings["admin.database"])
         self.sign_in = SignIn(self.database, timedelta(seconds=settings["admin.session"]))
-        self._first_token: str | None = None
         self.limiter = self._counters() if service is None else service.limiter
         """Who sees the counters of the fleet: that of the service, or one of its own on the store that they share; else `None`."""
         self.follower = Follower(self._following())
@@ -126,25 +126,29 @@ class Control(Block):
 
     def open(self) -> None:
         """
-        Brings the tables up to date, and makes the first token if there is none.
+        Brings the tables up to date.
 
         Raises:
             DatabaseError: The database cannot be used.
         """
         for step in self.database.migrate():
             LOG.info("database %s migrated: %s", self.database.shown, step)
-        self._first_token = tokens.create_first(self.database, Caller("tidegate", Role.ADMIN, "local", self.now()))
         self._problem = None
 
     def take_first_token(self) -> str | None:
         """
-        The first token, of an admin, if this process has just made it. It is handed over once, and then forgotten.
+        Makes the first token, of an admin, if there has never been one. It is handed over once, and then forgotten.
+
+        Not before somebody is there to see it: a first start that fails, because a port is taken perhaps, must not use it up.
 
         Returns:
             The secret, or `None`.
         """
-        secret, self._first_token = self._first_token, None
-        return secret
+        # A database that is away has no place for it now; the next start makes it.
+        with suppress(DatabaseError):
+            if self._problem is None:
+                return tokens.create_first(self.database, Caller("tidegate", Role.ADMIN, "local", self.now()))
+        return None
 
     def follow(self) -> None:
         """
