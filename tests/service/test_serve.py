@@ -164,12 +164,19 @@ def test_a_supervisor_is_told_how_far_it_is(tmp_path: Path, serve: Serve) -> Non
         assert 0 == service.wait()
 
 
+def serve_on_a_taken_port(serve: Serve, rules_file: Path) -> tuple[str, subprocess.CompletedProcess[str]]:
+    """
+    A first start that fails, in the folder of the rules: the address, and how it ended.
+    """
+    taken = serve().http.rpartition("/")[2]
+    settings = {"rules": rules_file, "http.listen": taken, "grpc.listen": "off", "admin.listen": "127.0.0.1:0"}
+    words = [sys.executable, "-m", "tidegate", "serve", *flags_of(settings)]
+    return taken, subprocess.run(words, capture_output=True, text=True, timeout=30, check=False, cwd=rules_file.parent)
+
+
 def test_a_taken_port_is_an_error_that_says_so(serve: Serve, rules_file: Path) -> None:
     """With exit code 2, and without a traceback."""
-    taken = serve().http.rpartition("/")[2]
-    words = [sys.executable, "-m", "tidegate", "serve", *flags_of({"rules": rules_file, "http.listen": taken, "grpc.listen": "off"})]
-    words += ["--admin-listen", "127.0.0.1:0"]
-    done = subprocess.run(words, capture_output=True, text=True, timeout=30, check=False, cwd=rules_file.parent)
+    taken, done = serve_on_a_taken_port(serve, rules_file)
 
     assert 2 == done.returncode
     assert "error: http.listen: " in done.stderr
@@ -180,16 +187,12 @@ def test_a_taken_port_is_an_error_that_says_so(serve: Serve, rules_file: Path) -
 
 def test_a_start_that_fails_does_not_use_up_the_first_token(serve: Serve, rules_file: Path) -> None:
     """It is shown by the first start that somebody can use."""
-    taken = serve().http.rpartition("/")[2]
-    settings = {"rules": rules_file, "http.listen": taken, "grpc.listen": "off", "admin.listen": "127.0.0.1:0"}
-    words = [sys.executable, "-m", "tidegate", "serve", *flags_of(settings)]
-    failed = subprocess.run(words, capture_output=True, text=True, timeout=30, check=False, cwd=rules_file.parent)
-    assert (rules_file.parent / "tidegate.db").exists(), failed.stderr
+    _, failed = serve_on_a_taken_port(serve, rules_file)
+    database = rules_file.parent / "tidegate.db"
+    assert database.exists(), failed.stderr
 
-    database = f"sqlite:///{rules_file.parent}/tidegate.db"
-    service = serve(settings={"admin.listen": "127.0.0.1:0", "admin.database": database, "admin.cache": "off"})
+    service = serve(settings={"admin.listen": "127.0.0.1:0", "admin.database": f"sqlite:///{database}", "admin.cache": "off"})
 
-    assert 2 == failed.returncode
     assert "the first token of the control plane" in service.log
 
 
