@@ -27,7 +27,7 @@ from service_load import Load, pinned, program
 
 CROWD = Path(__file__).with_name("control_crowd.py")
 DASHBOARDS = 10
-ROUNDS = 15
+ROUNDS = 31
 LAST = 19
 """As `nice` counts."""
 WORKER = re.compile(r"tidegate-\d+")
@@ -39,7 +39,7 @@ def measure(*, quick: bool, folder: Path, advance: Advance) -> dict[str, Any]:
     if program("wrk") is None:
         return {"rows": [missing("tidegate", QUIET, "wrk is not installed")], "crowds": [], "shares": []}
     plan = Plan.of(quick=quick)
-    setup = Setup(plan if quick else replace(plan, rounds=ROUNDS, seconds=2.0), folder)
+    setup = Setup(plan if quick else replace(plan, rounds=ROUNDS, seconds=1.5), folder)
     settings = {"admin.listen": "127.0.0.1:0", "admin.database": f"sqlite:///{folder}/dashboards.db", "workers": 1, **servers.SETTINGS}
     running = servers.Running(servers.NATIVE, settings).start()
     with servers.running_until_end(running):
