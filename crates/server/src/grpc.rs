@@ -18,14 +18,10 @@ pub mod rate_limit;
 mod reflection;
 mod wire;
 
-use std::future::poll_fn;
-use std::pin::pin;
 use std::sync::Arc;
-use std::task::{Context, Poll, Waker};
 
 use bytes::Bytes;
 use http::header::{ALLOW, CONTENT_TYPE};
-use http::request::Parts;
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Version};
 use tokio::time::timeout;
 
@@ -42,14 +38,15 @@ pub fn serve<B>(app: Arc<App>, _peer: Peer, request: Request<B>) -> impl Future<
 where
     B: http_body::Body<Data = Bytes> + Unpin + Send + 'static,
 {
-    let (head, mut body) = request.into_parts();
+    let refusal = refuse(&request);
+    let (head, body) = request.into_parts();
     async move {
-        if let Some(refusal) = refuse(&head) {
+        if let Some(refusal) = refusal {
             app.metrics.count_answer(Protocol::Grpc, AnswerCode::Http(refusal.status().as_u16()));
             return refusal;
         }
         if head.uri.path() == rate_limit::SHOULD_RATE_LIMIT {
-            return wire::response(should_rate_limit(&app, &head.headers, &mut body).await);
+            return wire::response(should_rate_limit(&app, &head.headers, body).await);
         }
         let answer = Box::pin(other(&app, head.uri.path(), body)).await;
         let code = answer.as_ref().map_or_else(|failure| failure.code, |_| Code::Ok);
@@ -59,34 +56,19 @@ where
 }
 
 /// The call on whose path every decision is.
-///
-/// What waits for a shared store is large, and would make every call as large: futures are copied a few times before they run. With counters in
-/// memory nothing waits.
-async fn should_rate_limit<B>(app: &Arc<App>, headers: &HeaderMap, body: &mut B) -> Result<Bytes, Failure>
+async fn should_rate_limit<B>(app: &Arc<App>, headers: &HeaderMap, body: B) -> Result<Bytes, Failure>
 where
     B: http_body::Body<Data = Bytes> + Unpin,
 {
     let message = read(app, body).await;
     let mut watch = app.watch(Protocol::Grpc, headers);
     let answer = match message {
-        Ok(message) if app.engine.remote().is_some() => Box::pin(answer(app, &mut watch, headers, &message)).await,
-        Ok(message) => at_once(answer(app, &mut watch, headers, &message)),
+        Ok(message) => answer(app, &mut watch, headers, &message).await,
         Err(failure) => Err(failure),
     };
     let code = answer.as_ref().map_or_else(|failure| failure.code, |_| Code::Ok);
     watch.answered(app, AnswerCode::Grpc(code as u8));
     answer
-}
-
-/// The outcome of what does not wait.
-///
-/// # Panics
-/// It does wait.
-fn at_once<T>(future: impl Future<Output = T>) -> T {
-    match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
-        Poll::Ready(outcome) => outcome,
-        Poll::Pending => unreachable!("with counters in memory no decision waits"),
-    }
 }
 
 async fn answer(app: &Arc<App>, watch: &mut Watch, headers: &HeaderMap, message: &[u8]) -> Result<Bytes, Failure> {
@@ -119,27 +101,23 @@ where
     B: http_body::Body<Data = Bytes> + Unpin,
 {
     let limits = &app.settings.limits;
-    let mut reading = pin!(Messages::new(body, limits.body_bytes).only());
-    // Most messages came with their head, and then no timer is needed.
-    match poll_fn(|context| Poll::Ready(reading.as_mut().poll(context))).await {
-        Poll::Ready(message) => message,
-        Poll::Pending => Box::pin(timeout(limits.read_timeout, reading))
-            .await
-            .unwrap_or_else(|_| Err(Failure::new(Code::DeadlineExceeded, "the request did not come in time"))),
+    match timeout(limits.read_timeout, Messages::new(body, limits.body_bytes).only()).await {
+        Ok(message) => message,
+        Err(_) => Err(Failure::new(Code::DeadlineExceeded, "the request did not come in time")),
     }
 }
 
 /// What is said to those who do not speak gRPC.
-fn refuse(head: &Parts) -> Option<Response<Body>> {
-    if head.version < Version::HTTP_2 {
+fn refuse<B>(request: &Request<B>) -> Option<Response<Body>> {
+    if request.version() < Version::HTTP_2 {
         return Some(refusal(StatusCode::HTTP_VERSION_NOT_SUPPORTED, "this port speaks gRPC, over HTTP/2 only\n"));
     }
-    if head.method != Method::POST {
+    if request.method() != Method::POST {
         let mut refusal = refusal(StatusCode::METHOD_NOT_ALLOWED, "this port speaks gRPC, whose calls are POST\n");
         refusal.headers_mut().insert(ALLOW, HeaderValue::from_static("POST"));
         return Some(refusal);
     }
-    if !head.headers.get(CONTENT_TYPE).is_some_and(is_grpc) {
+    if !request.headers().get(CONTENT_TYPE).is_some_and(is_grpc) {
         return Some(refusal(StatusCode::UNSUPPORTED_MEDIA_TYPE, "this port speaks gRPC: application/grpc\n"));
     }
     None
@@ -160,21 +138,7 @@ fn is_grpc(content_type: &HeaderValue) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use hyper::body::Incoming;
-
     use super::*;
-
-    /// The bytes of what a function returns.
-    fn size_of_result<A, T>(_: impl FnOnce(A) -> T) -> usize {
-        size_of::<T>()
-    }
-
-    #[test]
-    fn a_call_is_small() {
-        let call = size_of_result(|(app, peer, request): (Arc<App>, Peer, Request<Incoming>)| serve(app, peer, request));
-
-        assert!(call <= 700, "{call} bytes, which are copied a few times for each call");
-    }
 
     #[test]
     fn only_protobuf_over_grpc_is_understood() {
