@@ -33,7 +33,7 @@ class Plan:
     @classmethod
     def of(cls, *, quick: bool) -> "Plan":
         """Return the plan of a real run or of a smoke test."""
-        return cls(1, 1.0, 1, 1.5) if quick else cls(5, 4.0, 9, 2.0)
+        return cls(1, 1.0, 1, 1.5) if quick else cls(5, 4.0, 5, 3.0)
 
 
 @dataclass(frozen=True)
