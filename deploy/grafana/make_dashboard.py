@@ -182,6 +182,7 @@ ROWS: dict[str, tuple[Panel, ...]] = {
             (
                 (f"sum({rate('ratelimit_store_round_trips_total')})", "answered"),
                 (f"sum({rate('ratelimit_deny_cache_hits_total')})", "denied without asking"),
+                (f"sum({rate('ratelimit_advance_admissions_total')})", "admitted in advance"),
                 (f"sum({rate('ratelimit_store_late_total')})", "too late"),
             ),
             "ops",

@@ -50,6 +50,8 @@ class Health:
         instances: How many processes share the store, as far as heartbeats tell: what `local` divides by.
         degraded: Decisions taken without the store, by reason.
         deny_cache_hits: Requests that were denied without asking the store again.
+        advanced: Requests that were admitted without asking the store, by units that had been taken in advance.
+        advance_units: Units that were taken in advance and not spent yet.
         late_answers: Answers of the store that came after the budget was over.
         owed: Counters with admissions that the store has not been told yet.
         clock_skew: How far the store's clock is ahead of this process's, in seconds.
@@ -62,6 +64,8 @@ class Health:
     instances: int = 1
     degraded: dict[str, int] = field(default_factory=dict)
     deny_cache_hits: int = 0
+    advanced: int = 0
+    advance_units: int = 0
     late_answers: int = 0
     owed: int = 0
     clock_skew: float = 0.0

@@ -48,6 +48,8 @@ class Quota:
         zone: The time zone of `calendar`, such as `Europe/Berlin`. Default: `UTC`.
         ttl: `concurrency`: how long a slot is held without being renewed. Default: 60 s.
         min_interval: The smallest gap between two admitted requests of one key.
+        advance: On a shared store: how long before they are spent units may be taken, for keys that are asked for often. Default: each
+            request asks for its own.
         max_debt: How far `debit` may overdraw, in units.
         name: A name for headers, metrics and status lists.
         unlimited: No limit at all; goes with `name` only.
@@ -70,6 +72,7 @@ class Quota:
     zone: str | None = None
     ttl: Duration | None = None
     min_interval: Duration | None = None
+    advance: Duration | None = None
     max_debt: int | None = None
     name: str | None = None
     unlimited: bool = False
@@ -115,7 +118,7 @@ Quotas: TypeAlias = str | Quota | Mapping[str, Any] | Sequence[str | Quota | Map
 
 # Far above every duration that a quota may have, and far below what 64 bits of nanoseconds hold.
 _SECONDS_MAX = 10**10
-_DURATIONS = ("period", "queue", "ttl", "min_interval")
+_DURATIONS = ("period", "queue", "ttl", "min_interval", "advance")
 _UNITS = ("limit", "burst", "nodelay", "max_cost", "entries", "buckets", "max_debt")
 _TEXTS = ("algorithm", "calendar", "zone", "name")
 _FRACTIONS = (("ms", 1_000_000), ("us", 1_000), ("ns", 1))

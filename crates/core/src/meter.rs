@@ -38,6 +38,7 @@ pub struct Meter {
     kernel: Kernel,
     min_interval: Ticks,
     capacity: Option<u64>,
+    advance_ns: u64,
     tick: Tick,
     fingerprint: u64,
 }
@@ -78,6 +79,18 @@ impl Meter {
     /// The smallest gap between two admitted requests of one key; 0 when there is none.
     pub fn min_interval(&self) -> Ticks {
         self.min_interval
+    }
+
+    /// How many nanoseconds before they are spent units may be taken; 0 if each request takes its own.
+    pub fn advance_ns(&self) -> u64 {
+        self.advance_ns
+    }
+
+    /// The same meter, of which units may be taken in advance: it must be that of [`Quota::in_advance`](crate::quota::Quota::in_advance).
+    #[must_use]
+    pub fn with_advance(self, advance_ns: u64) -> Self {
+        let advance_ns = if self.is_stateless() { 0 } else { advance_ns };
+        Self { advance_ns, ..self }
     }
 
     /// The most that can be taken at once when nothing is used; `None` is unlimited.

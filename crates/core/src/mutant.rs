@@ -1,4 +1,4 @@
-//! The published mistakes of `algorithms.md` §1.10, each behind a switch that exists in test builds only.
+//! The published mistakes of `algorithms.md` §1.10, and those that §3 warns of, each behind a switch that exists in test builds only.
 //!
 //! A test re-introduces them one at a time and shows that the suite notices. Without the feature `mutants`, [`Mutant::is_active`] is the
 //! constant `false` and the compiler removes every trace of them.
@@ -12,7 +12,7 @@ macro_rules! mutants {
         }
 
         impl Mutant {
-            /// All of them, with the number in §1.10 and what they do.
+            /// All of them, with the number in §1.10, or the section, and what they do.
             pub const ALL: &'static [(Self, &'static str, &'static str)] = &[$((Self::$variant, $number, $what),)*];
         }
     };
@@ -50,6 +50,11 @@ mutants! {
     BreakerNeverForgets = "26", "the breaker never forgets a failure, so that five in a week open it";
     BreakerManyProbes = "26", "every caller probes a store that may have recovered";
     BreakerLongCooldown = "26", "an open breaker stays open for half a minute, however short the outage was";
+    AdvanceByTheSameQuota = "3.2", "units that are spent later are charged by the quota itself";
+    AdvanceFromTheAnswer = "3.1", "the time to spend units counts from the answer, and not from the question";
+    AdvanceMergesDeadlines = "3.1", "what is left of earlier units may be spent as long as later ones";
+    AdvanceOutlivesWindow = "3.2", "units are spent in the window after the one in which they were charged";
+    AdvanceSpendsReturned = "3.6", "units that were given back are spent all the same";
 }
 
 #[cfg(feature = "mutants")]

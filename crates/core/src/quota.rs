@@ -11,6 +11,7 @@
 //! assert_eq!(quota.to_string(), "100/minute burst 20");
 //! ```
 
+mod advance;
 mod check;
 mod error;
 mod lex;
@@ -37,6 +38,7 @@ pub struct Quota {
     name: Option<Box<str>>,
     shape: Shape,
     min_interval_ns: u64,
+    advance_ns: u64,
     max_debt: u64,
 }
 
@@ -139,6 +141,11 @@ impl Quota {
     /// Smallest gap between two admitted requests of one key; 0 when there is none.
     pub fn min_interval_ns(&self) -> u64 {
         self.min_interval_ns
+    }
+
+    /// How long before they are spent units may be taken from a store that is shared; 0 when each request asks for its own.
+    pub fn advance_ns(&self) -> u64 {
+        self.advance_ns
     }
 
     /// How far `debit` may overdraw, in units beyond the capacity.

@@ -56,6 +56,11 @@ const OF_THE_ENGINE: &[Mutant] = &[
     Mutant::BreakerNeverForgets,
     Mutant::BreakerManyProbes,
     Mutant::BreakerLongCooldown,
+    Mutant::AdvanceByTheSameQuota,
+    Mutant::AdvanceFromTheAnswer,
+    Mutant::AdvanceMergesDeadlines,
+    Mutant::AdvanceOutlivesWindow,
+    Mutant::AdvanceSpendsReturned,
 ];
 
 macro_rules! list {

@@ -12,7 +12,7 @@ use tidegate_core::quota::{
 };
 
 /// One text for every code that a text can cause.
-const TEXT_ERRORS: [(&str, Code); 40] = [
+const TEXT_ERRORS: [(&str, Code); 42] = [
     (" ", Code::EmptyText),
     ("1/s,", Code::EmptyMember),
     ("1/s,1/s,1/s,1/s,1/s,1/s,1/s,1/s,1/s,1/s,1/s,1/s,1/s,1/s,1/s,1/s,1/s", Code::TooManyQuotas),
@@ -47,6 +47,8 @@ const TEXT_ERRORS: [(&str, Code); 40] = [
     ("1/s queue 1s max_cost 0", Code::MaxCostZero),
     ("1/s queue 18446744073709551615w", Code::QueueTooLong),
     ("1/s min_interval 36501d", Code::MinIntervalTooLong),
+    ("100/minute advance 8s", Code::AdvanceOutOfRange),
+    ("100/minute advance 1s min_interval 1ms", Code::AdvanceWithMinInterval),
     ("5 concurrent ttl 25h", Code::TtlOutOfRange),
     ("1/s entries 1025", Code::EntriesOutOfRange),
     ("1/s sliding_window_counter buckets 1", Code::BucketsOutOfRange),
@@ -127,10 +129,15 @@ fn spec() -> impl Strategy<Value = QuotaSpec> {
     let bucket =
         (option::of(number()), option::of(duration_ns()), option::weighted(0.3, number()), option::weighted(0.3, number()));
     let window = (option::weighted(0.3, 0..1_100u64), option::weighted(0.5, 0..1_100u64), option::weighted(0.3, zone()));
-    let all = (option::weighted(0.2, duration_ns()), option::weighted(0.3, number()), any::<bool>());
+    let all = (
+        option::weighted(0.2, duration_ns()),
+        option::weighted(0.2, 0..10_000_000_000u64),
+        option::weighted(0.3, number()),
+        any::<bool>(),
+    );
     (rate, bucket, window, all, select(&CalendarUnit::ALL[..])).prop_map(
         |((limit, period_ns, algorithm), (burst, queue_ns, nodelay, max_cost), (entries, buckets, zone), all, unit)| {
-            let (min_interval_ns, max_debt, is_tidy) = all;
+            let (min_interval_ns, advance_ns, max_debt, is_tidy) = all;
             let is = |name| !is_tidy || algorithm == Some(name);
             let is_leaky = is(AlgorithmName::LeakyBucket);
             let is_concurrency = is_tidy && algorithm == Some(AlgorithmName::Concurrency);
@@ -149,6 +156,7 @@ fn spec() -> impl Strategy<Value = QuotaSpec> {
                 zone: zone.filter(|_| is_calendar),
                 ttl_ns: min_interval_ns.filter(|_| is_concurrency),
                 min_interval_ns: min_interval_ns.filter(|_| !is_concurrency),
+                advance_ns: advance_ns.filter(|_| !is_concurrency),
                 max_debt: max_debt.filter(|_| !is_concurrency),
                 ..QuotaSpec::default()
             }
@@ -159,7 +167,7 @@ fn spec() -> impl Strategy<Value = QuotaSpec> {
 /// Words and signs of the language in any order: closer to real mistakes than arbitrary characters.
 fn word_soup() -> impl Strategy<Value = String> {
     let words = "1 10 100 0 5_000 -1 1.5 / per , ; s ms minute 10s day month concurrent unlimited burst queue nodelay calendar \
-                 Europe/Berlin UTC buckets entries min_interval max_debt max_cost ttl gcra token_bucket leaky_bucket \
+                 Europe/Berlin UTC buckets entries min_interval advance max_debt max_cost ttl gcra token_bucket leaky_bucket \
                  fixed_window sliding_window sliding_window_log sliding_window_counter concurrency µs 日 \u{0}";
     let words: Vec<&'static str> = words.split(' ').filter(|word| !word.is_empty()).collect();
     let gap = select(vec!["", " ", "\t"]);

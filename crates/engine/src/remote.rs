@@ -6,11 +6,13 @@
 //!
 //! | module | holds |
 //! | --- | --- |
+//! | [`advance`] | units that are taken before anybody asks for them |
 //! | [`call`] | one call: what is noted of it, and what its answer changes |
 //! | [`fallback`] | this instance's share of every quota, while the store is away |
 //! | [`pulse`] | what happens without being asked: heartbeats, probes, debits after an outage |
 //! | [`health`] | how the store and the way to it are doing |
 
+mod advance;
 mod call;
 mod fallback;
 mod health;
@@ -37,8 +39,10 @@ use tidegate_store::redis::topology::ShardId;
 use tidegate_store::redis::url::RedisConfig;
 use tidegate_store::store::{Charge, Store, StoreError, StoreStats};
 
+use self::advance::Handle;
 pub(crate) use self::call::{Prepared, Ready};
 pub(crate) use self::fallback::{Fallback, Local};
+use crate::advance::Advances;
 use crate::failure::breaker::{Breaker, Outcome, Token};
 use crate::failure::deny_cache::DenyCache;
 use crate::together::{Coming, all};
@@ -75,6 +79,8 @@ pub(crate) struct Parts {
     traffic: Arc<Traffic>,
     /// `None` if it is switched off.
     denials: Option<DenyCache>,
+    /// What was taken of counters and not spent yet.
+    advances: Advances<Handle>,
     pub(crate) fallback: Fallback,
     /// Answers that came after their caller had gone.
     late: AtomicU64,
@@ -189,6 +195,7 @@ impl Remote {
     pub fn close(&self) {
         let parts = self.parts();
         parts.is_closed.store(true, Ordering::Relaxed);
+        parts.give_all_back();
         parts.store.close();
     }
 
@@ -253,6 +260,7 @@ impl Parts {
             breakers: RwLock::default(),
             traffic: Arc::default(),
             denials: (options.denials_max > 0).then(|| DenyCache::new(options.denials_max)),
+            advances: Advances::new(crate::engine::random_seed()),
             fallback: Fallback::new(options.fallback_keys_max, options.instances_min),
             late: AtomicU64::new(0),
             is_closed: AtomicBool::new(false),
@@ -338,6 +346,7 @@ impl Store for Remote {
         if let Some(denials) = &parts.denials {
             denials.clear();
         }
+        parts.advances.clear();
         parts.store.clear();
     }
 

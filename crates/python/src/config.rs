@@ -151,6 +151,7 @@ fn from_mapping(mapping: &Bound<'_, PyMapping>) -> PyResult<QuotaSpec> {
             "zone" => spec.zone = text()?,
             "ttl_ns" => spec.ttl_ns = units()?,
             "min_interval_ns" => spec.min_interval_ns = units()?,
+            "advance_ns" => spec.advance_ns = units()?,
             "max_debt" => spec.max_debt = units()?,
             _ => {
                 return Err(errors::quota(
@@ -179,6 +180,7 @@ fn to_mapping<'py>(py: Python<'py>, spec: &QuotaSpec) -> PyResult<Bound<'py, PyD
         ("buckets", spec.buckets),
         ("ttl_ns", spec.ttl_ns),
         ("min_interval_ns", spec.min_interval_ns),
+        ("advance_ns", spec.advance_ns),
         ("max_debt", spec.max_debt),
     ];
     for (key, value) in units.into_iter().filter_map(|(key, value)| Some((key, value?))) {

@@ -30,6 +30,8 @@ pub(crate) fn to_dict<'py>(py: Python<'py>, health: &Health) -> PyResult<Bound<'
     entry.set_item("shards", PyList::new(py, shards.collect::<PyResult<Vec<_>>>()?)?)?;
     entry.set_item("instances", health.instances)?;
     entry.set_item("deny_cache_hits", health.denials)?;
+    entry.set_item("advanced", health.advanced)?;
+    entry.set_item("advance_units", health.advance_units)?;
     entry.set_item("late_answers", health.late)?;
     entry.set_item("owed", health.owed)?;
     entry.set_item("clock_skew", health.skew_ns as f64 / 1e9)?;

@@ -60,6 +60,21 @@ pub fn monotonic_ns() -> Ticks {
     now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }
 
+/// The same, which counts on while the machine is suspended: for rights that end, and that nobody must find alive after a sleep.
+#[cfg(any(target_os = "linux", target_os = "android"))]
+#[inline]
+#[allow(clippy::cast_sign_loss, reason = "a clock that counts from the start of the system is positive")]
+pub fn boot_ns() -> Ticks {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
+    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
+}
+
+/// The same; the monotonic clock where the system has no other.
+#[cfg(not(any(target_os = "linux", target_os = "android")))]
+pub fn boot_ns() -> Ticks {
+    monotonic_ns()
+}
+
 /// The monotonic clock of the system, from the first reading on.
 #[cfg(not(unix))]
 #[allow(clippy::disallowed_methods, reason = "the one place that may read the time")]

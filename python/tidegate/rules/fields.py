@@ -232,6 +232,7 @@ QUOTA: Final = table(
     Field("zone", "The time zone of `calendar`.", TEXT, ("Europe/Berlin",)),
     Field("ttl", "`concurrency`: how long a slot is held without being renewed.", ref("duration"), ("60s",)),
     Field("min_interval", "The smallest gap between two admitted requests of one key.", ref("duration"), ("100ms",)),
+    Field("advance", "On a shared store: how long before they are spent units may be taken.", ref("duration"), ("100ms",)),
     Field("max_debt", "How far later debits may overdraw.", WHOLE, (100,)),
     Field("name", "A name for headers and metrics.", TEXT, ("per_minute",)),
     Field("unlimited", "No limit at all.", FLAG, (True,)),

@@ -26,7 +26,7 @@ QUOTAS_MAX = 64
 """The most that one key can be charged for by one rule."""
 
 _WHOLE = frozenset({"limit", "burst", "nodelay", "max_cost", "entries", "buckets", "max_debt"})
-_DURATIONS = frozenset({"period", "queue", "ttl", "min_interval"})
+_DURATIONS = frozenset({"period", "queue", "ttl", "min_interval", "advance"})
 assert QUOTA.keys() == {field.name for field in fields(Quota)} - {"_"}  # noqa: S101  # the table and the class name the same parameters
 
 

@@ -49,6 +49,7 @@ impl Meter {
             kernel,
             min_interval: tick.ceil(quota.min_interval_ns()),
             capacity: None,
+            advance_ns: 0,
             tick,
             fingerprint: fingerprint(quota, tick),
         };

@@ -1,5 +1,6 @@
 //! The checks between the object form and a [`Quota`]: one rule, one message, one code.
 
+mod advance;
 mod bucket;
 mod parameter;
 mod value;
@@ -35,13 +36,14 @@ pub(super) fn build(spec: QuotaSpec) -> Result<Quota, QuotaError> {
     if spec.unlimited {
         parameter::check_unlimited(&spec)?;
         let name = spec.name.map(Into::into);
-        return Ok(Quota { name, shape: Shape::Unlimited, min_interval_ns: 0, max_debt: 0 });
+        return Ok(Quota { name, shape: Shape::Unlimited, min_interval_ns: 0, advance_ns: 0, max_debt: 0 });
     }
     let algorithm = spec.algorithm.unwrap_or_else(|| spec.algorithm_default());
     parameter::check(&spec, algorithm)?;
     let shape = shape(&spec, algorithm)?;
     Ok(Quota {
         min_interval_ns: min_interval_ns(&spec)?,
+        advance_ns: advance::advance_ns(&spec, &shape)?,
         max_debt: max_debt(&spec, &shape)?,
         name: spec.name.map(Into::into),
         shape,

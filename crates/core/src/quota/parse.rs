@@ -31,6 +31,7 @@ const QUOTAS_MAX: usize = 16;
 /// | `entries 32` | `sliding_window`: pairs kept |
 /// | `buckets 60` | `sliding_window_counter`: sub-windows |
 /// | `min_interval 100ms` | smallest gap between two admitted requests |
+/// | `advance 100ms` | on a shared store: how long before they are spent units may be taken |
 /// | `max_debt 50` | how far `debit` may overdraw |
 /// | `sliding_window`, `sliding_window_log`, `sliding_window_counter`, `fixed_window`, `gcra` = `token_bucket`, `leaky_bucket` | the algorithm; otherwise it follows from the parameters |
 ///

@@ -74,7 +74,7 @@ impl Quota {
             }
         };
         let min_interval_ns = self.min_interval_ns.saturating_mul(sharers.into()).min(PERIOD_MAX_NS);
-        Share { quota: Self { name: self.name.clone(), shape, min_interval_ns, max_debt: 0 }, sharers }
+        Share { quota: Self { name: self.name.clone(), shape, min_interval_ns, advance_ns: 0, max_debt: 0 }, sharers }
     }
 }
 

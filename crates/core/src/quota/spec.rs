@@ -73,6 +73,8 @@ pub struct QuotaSpec {
     pub ttl_ns: Option<u64>,
     /// Smallest gap between two admitted requests of a key, in nanoseconds. Default: none.
     pub min_interval_ns: Option<u64>,
+    /// How long before they are spent units may be taken from a store that is shared, in nanoseconds. Default: each request asks for its own.
+    pub advance_ns: Option<u64>,
     /// How far `debit` may overdraw, in units. Default: the capacity.
     pub max_debt: Option<u64>,
 }

@@ -52,6 +52,9 @@ impl fmt::Display for Quota {
         if self.min_interval_ns > 0 {
             write!(f, " min_interval {}", duration_text(self.min_interval_ns))?;
         }
+        if self.advance_ns > 0 {
+            write!(f, " advance {}", duration_text(self.advance_ns))?;
+        }
         match max_debt {
             Some(max_debt) => write!(f, " max_debt {max_debt}"),
             None => Ok(()),
@@ -170,6 +173,9 @@ mod tests {
             "20 concurrent ttl 30s",
             "unlimited",
             "100/minute min_interval 100ms max_debt 0",
+            "100/minute advance 100ms",
+            "1000/minute burst 500 advance 50ms max_debt 0",
+            "10000/day calendar Europe/Berlin advance 1s",
         ];
         for text in texts {
             assert_eq!(quota(text).to_string(), text);
@@ -189,6 +195,7 @@ mod tests {
             ("50/s leaky_bucket queue 200ms max_cost 11 nodelay 0", "50/second queue 200ms"),
             ("20 concurrent ttl 1 min", "20 concurrent"),
             ("5/s min_interval 0s", "5/second"),
+            ("5/s advance 0s", "5/second"),
         ];
         for (text, expected) in cases {
             assert_eq!(quota(text).to_string(), expected, "{text}");

@@ -9,7 +9,7 @@ use tidegate_core::algorithm::Receipt;
 use tidegate_core::decision::{Status, Verdict};
 use tidegate_core::meter::Ask;
 use tidegate_core::time::Ticks;
-use tidegate_store::clock::monotonic_ns;
+use tidegate_store::clock::{boot_ns, monotonic_ns};
 use tidegate_store::digest::Digest;
 use tidegate_store::redis::io::{Io, Job};
 use tidegate_store::redis::node::Lanes;
@@ -18,8 +18,10 @@ use tidegate_store::redis::store::Answer;
 use tidegate_store::store::{Charge, OwnedCharge, Part, StoreError};
 use tokio::time::timeout;
 
+use super::advance::{Payment, account_of};
 use super::waiting::{deadline, wait_for};
 use super::{Guard, Parts};
+use crate::advance::AccountId;
 use crate::failure::breaker::{Admit, Outcome, Token};
 use crate::failure::debts::Debt;
 use crate::failure::deny_cache::DenialKey;
@@ -49,16 +51,18 @@ impl std::fmt::Debug for Ready {
 
 /// What has to be known of a call when its answer comes.
 #[derive(Debug)]
-struct Call {
-    op: Op,
-    sent_at: Ticks,
-    notes: SmallVec<[Note; 1]>,
-    watch: Arc<Watch>,
+pub(super) struct Call {
+    pub(super) op: Op,
+    pub(super) sent_at: Ticks,
+    pub(super) notes: SmallVec<[Note; 1]>,
+    pub(super) watch: Arc<Watch>,
+    /// What of the request was paid without the store.
+    pub(super) payment: Option<Box<Payment>>,
 }
 
 /// What has to be known of a charge when its answer comes.
 #[derive(Debug, Clone, Copy)]
-struct Note {
+pub(super) struct Note {
     counter: Digest,
     cost: u64,
     part: Part,
@@ -66,11 +70,13 @@ struct Note {
     is_spaced: bool,
     /// Under what a denial is remembered; `None` if it does not hold until it says: of slots, and of quotas that end.
     denial: Option<DenialKey>,
+    /// The account that wants to know what is left, if units are taken in advance.
+    account: Option<AccountId>,
 }
 
 /// The guards that learn from a call how its servers are doing, once.
 #[derive(Debug)]
-struct Watch {
+pub(super) struct Watch {
     sent_at: Ticks,
     guards: SmallVec<[(Arc<Guard>, Token); 1]>,
     is_told: AtomicBool,
@@ -80,20 +86,55 @@ impl Parts {
     /// Makes up a call, unless it is answered or refused without being sent.
     pub(super) fn prepare(self: Arc<Self>, op: Op, charges: &[Charge<'_>], budget: Duration) -> Prepared {
         let sent_at = monotonic_ns();
-        let notes: SmallVec<[Note; 1]> = charges.iter().map(note).collect();
+        let notes: SmallVec<[Note; 1]> = charges.iter().map(Note::of).collect();
         let denied = if op == Op::Check { self.denied(&notes, sent_at) } else { None };
         if let Some(verdict) = denied {
             self.store.count(&verdict);
             return Prepared::Known(Ok(verdict));
         }
+        let Some(payment) = self.pay_in_advance(op, charges) else {
+            return self.prepare_call(op, charges, (sent_at, notes), None, budget);
+        };
+        if payment.is_all(charges.len()) {
+            let verdict = payment.verdict();
+            if op == Op::Check {
+                self.store.count(&verdict);
+                self.advances.count(1);
+            }
+            return Prepared::Known(Ok(verdict));
+        }
+        let rest = payment.rest(charges);
+        let notes = rest.iter().map(Note::of).collect();
+        self.prepare_call(op, &rest, (sent_at, notes), Some(Box::new(payment)), budget)
+    }
+
+    /// Makes up the call for charges that only the store can make.
+    fn prepare_call(
+        self: Arc<Self>,
+        op: Op,
+        charges: &[Charge<'_>],
+        (sent_at, notes): (Ticks, SmallVec<[Note; 1]>),
+        payment: Option<Box<Payment>>,
+        budget: Duration,
+    ) -> Prepared {
         match self.watch(charges, sent_at) {
             Ok(watch) => {
-                let answer = self.store.begin(op, charges);
-                let answer = if watch.is_answering() { Arc::clone(&self).after_debts(charges, answer) } else { answer };
-                Prepared::Ready(Ready { parts: self, call: Call { op, sent_at, notes, watch }, answer, budget })
+                let answer = self.begin(op, charges, &watch);
+                Prepared::Ready(Ready { parts: self, call: Call { op, sent_at, notes, watch, payment }, answer, budget })
             }
-            Err(error) => Prepared::Known(Err(error)),
+            Err(error) => {
+                if let Some(payment) = payment {
+                    self.put_back(&payment);
+                }
+                Prepared::Known(Err(error))
+            }
         }
+    }
+
+    /// Begins a call, behind what its counters are owed.
+    pub(super) fn begin(self: &Arc<Self>, op: Op, charges: &[Charge<'_>], watch: &Watch) -> Answer {
+        let answer = self.store.begin(op, charges);
+        if watch.is_answering() { Arc::clone(self).after_debts(charges, answer) } else { answer }
     }
 
     /// The same for what gives back: a refund, a release, a renewal or, without `op`, forgetting the counter. Afterwards nothing that was denied need
@@ -104,12 +145,16 @@ impl Parts {
             denials.forget(charge.counter());
         }
         let watch = self.watch(&[*charge], sent_at)?;
-        let answer = match op {
-            Some(op) => self.store.begin(op, &[*charge]),
-            None => self.store.begin_reset(charge),
+        let answer = if let Some(op) = op {
+            self.store.begin(op, &[*charge])
+        } else {
+            // What was taken of it before is not charged any more.
+            self.advances.forget(charge.counter());
+            self.store.begin_reset(charge)
         };
         let budget = self.budget;
-        Ok(Ready { parts: self, call: Call { op: Op::Peek, sent_at, notes: SmallVec::new(), watch }, answer, budget })
+        let call = Call { op: Op::Peek, sent_at, notes: SmallVec::new(), watch, payment: None };
+        Ok(Ready { parts: self, call, answer, budget })
     }
 
     /// Tells the store first what the counters are owed that are about to be asked, and waits until it knows. What somebody else has just sent it is
@@ -156,7 +201,7 @@ impl Parts {
     }
 
     /// Asks the breakers of all servers that the charges need.
-    fn watch(self: &Arc<Self>, charges: &[Charge<'_>], now: Ticks) -> Result<Arc<Watch>, StoreError> {
+    pub(super) fn watch(self: &Arc<Self>, charges: &[Charge<'_>], now: Ticks) -> Result<Arc<Watch>, StoreError> {
         let mut watch = Watch { sent_at: now, guards: SmallVec::new(), is_told: AtomicBool::new(false) };
         let key = charges.first().map_or(0, |charge| charge.place.tag.0[0]);
         for shard in self.store.shards_of(charges) {
@@ -181,7 +226,7 @@ impl Parts {
     }
 
     /// Takes in an answer, whether somebody waits for it or not.
-    fn take_in(&self, call: &Call, reply: &Result<Reply, StoreError>) {
+    pub(super) fn take_in(&self, call: &Call, reply: &Result<Reply, StoreError>) {
         let Ok(Reply::Verdict { verdict, .. }) = reply else { return };
         let now = monotonic_ns();
         for status in verdict.statuses() {
@@ -189,6 +234,9 @@ impl Parts {
             // Between two requests that have to keep a distance nothing remains, and a moment later everything.
             if let Some(remaining) = status.remaining.filter(|&remaining| remaining > 0 || !note.is_spaced) {
                 self.fallback.saw(now, note.counter, remaining, status.reset_after);
+            }
+            if let (Some(account), Some(remaining)) = (note.account, status.remaining) {
+                self.advances.saw(boot_ns(), account, remaining, status.reset_after);
             }
             if let (Op::Check, Some(key), Some(denials)) = (call.op, note.denial, &self.denials) {
                 denials.put(key, status, call.sent_at, now);
@@ -198,17 +246,24 @@ impl Parts {
 }
 
 impl Parts {
-    /// Takes in an answer that somebody waits for.
-    fn take_in_time(&self, call: &Call, reply: &Result<Reply, StoreError>) {
-        if let (Op::Check, Ok(Reply::Verdict { verdict, .. })) = (call.op, reply) {
+    /// Takes in an answer that somebody waits for, and says what it is for the whole request.
+    fn take_in_time(&self, call: &Call, reply: Result<Reply, StoreError>) -> Result<Reply, StoreError> {
+        if let (Op::Check, Ok(Reply::Verdict { verdict, .. })) = (call.op, &reply) {
             self.store.count(verdict);
         }
-        self.take_in(call, reply);
+        self.take_in(call, &reply);
+        match &call.payment {
+            Some(payment) => self.joined(payment, reply),
+            None => reply,
+        }
     }
 
     /// The store did not answer a call in time.
     fn is_late(&self, call: &Call) {
         call.watch.tell(monotonic_ns(), Err(&StoreError::Timeout));
+        if let Some(payment) = &call.payment {
+            self.put_back(payment);
+        }
         self.store.topology().suspect();
     }
 
@@ -228,7 +283,7 @@ impl Parts {
 
 impl Watch {
     /// Tells how it went, unless it was told already.
-    fn tell(&self, now: Ticks, reply: Result<(), &StoreError>) {
+    pub(super) fn tell(&self, now: Ticks, reply: Result<(), &StoreError>) {
         if !self.is_told.swap(true, Ordering::SeqCst) {
             let took_ns = now.saturating_sub(self.sent_at);
             self.guards.iter().for_each(|(guard, token)| guard.record(now, *token, reply.map(|()| took_ns)));
@@ -296,11 +351,10 @@ impl Ready {
     /// The answer to what was sent so, if it has come. Otherwise it is still to be waited for.
     pub(crate) fn look(&mut self) -> Option<Result<Verdict, StoreError>> {
         let reply = self.answer.look()?;
-        self.parts.take_in_time(&self.call, &reply);
         // Who looks late was busy with something else: that is not held against the store, which would have been left to others by then.
         let seen_at = monotonic_ns().min(self.call.sent_at.saturating_add(nanoseconds(self.budget / 2)));
         self.call.watch.tell(seen_at, reply.as_ref().map(drop));
-        Some(reply.and_then(verdict))
+        Some(self.parts.take_in_time(&self.call, reply).and_then(verdict))
     }
 
     /// Whether it is under way so, and not answered.
@@ -325,9 +379,8 @@ impl Ready {
         let budget = budget.saturating_sub(used);
         Box::pin(async move {
             if let Ok(reply) = timeout(before(budget), &mut answer).await {
-                parts.take_in_time(&call, &reply);
                 call.watch.tell(monotonic_ns(), reply.as_ref().map(drop));
-                return deliver(reply.and_then(verdict));
+                return deliver(parts.take_in_time(&call, reply).and_then(verdict));
             }
             parts.is_late(&call);
             deliver(Err(StoreError::Timeout));
@@ -347,11 +400,9 @@ struct Asked {
 impl Asked {
     /// Takes in the answer that was waited for.
     fn take_in(mut self, reply: Result<Reply, StoreError>) -> Result<Reply, StoreError> {
-        if let Some((call, _)) = self.call.take() {
-            self.parts.take_in_time(&call, &reply);
-            call.watch.tell(monotonic_ns(), reply.as_ref().map(drop));
-        }
-        reply
+        let Some((call, _)) = self.call.take() else { return reply };
+        call.watch.tell(monotonic_ns(), reply.as_ref().map(drop));
+        self.parts.take_in_time(&call, reply)
     }
 
     /// The budget is over.
@@ -386,7 +437,7 @@ fn nanoseconds(time: Duration) -> Ticks {
     u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
-fn verdict(reply: Reply) -> Result<Verdict, StoreError> {
+pub(super) fn verdict(reply: Reply) -> Result<Verdict, StoreError> {
     match reply {
         Reply::Verdict { verdict, .. } => Ok(verdict),
         _ => Err(StoreError::protocol("a verdict was expected")),
@@ -399,10 +450,24 @@ fn before(budget: Duration) -> Duration {
     if budget > 2 * TICK { budget.saturating_sub(TICK) } else { budget }
 }
 
-fn note(charge: &Charge<'_>) -> Note {
-    let is_exact = charge.part == Part::Enforced && !charge.meter.retry_is_hint() && charge.until.is_none();
-    // A denial belongs to the meter that said it: another generation with the same limit may use it, one with another limit may not.
-    let denial = || DenialKey::new(charge.meter.fingerprint(), charge.counter(), charge.ask);
-    let is_spaced = charge.meter.min_interval() > 0;
-    Note { counter: charge.counter(), cost: charge.ask.cost, part: charge.part, is_spaced, denial: is_exact.then(denial) }
+impl Note {
+    pub(super) fn of(charge: &Charge<'_>) -> Self {
+        let is_exact = charge.part == Part::Enforced && !charge.meter.retry_is_hint() && charge.until.is_none();
+        // A denial belongs to the meter that said it: another generation with the same limit may use it, one with another limit may not.
+        let denial = || DenialKey::new(charge.meter.fingerprint(), charge.counter(), charge.ask);
+        let is_spaced = charge.meter.min_interval() > 0;
+        let account = (charge.meter.advance_ns() > 0).then(|| account_of(charge));
+        Self {
+            counter: charge.counter(),
+            cost: charge.ask.cost,
+            part: charge.part,
+            is_spaced,
+            denial: is_exact.then(denial),
+            account,
+        }
+    }
+    /// The same, whose denial nobody remembers.
+    pub(super) fn without_denial(self) -> Self {
+        Self { denial: None, ..self }
+    }
 }

@@ -20,6 +20,10 @@ pub struct Health {
     pub instances: u32,
     /// Requests that were denied without asking.
     pub denials: u64,
+    /// Requests that were admitted by units taken in advance, without asking.
+    pub advanced: u64,
+    /// Units that were taken in advance and not spent yet.
+    pub advance_units: u64,
     /// Calls that a server answered, probes among them. A call that needs several servers counts for each.
     pub answered: u64,
     /// How long those took together.
@@ -99,6 +103,8 @@ impl Parts {
             shards: topology.shards.into_iter().map(shard).collect(),
             instances: self.fallback.instances().count(),
             denials: self.denials.as_ref().map_or(0, crate::failure::deny_cache::DenyCache::hits),
+            advanced: self.advances.spent(),
+            advance_units: self.advances.units(),
             answered: self.traffic.answered.load(Ordering::Relaxed),
             answered_ns: self.traffic.answered_ns.load(Ordering::Relaxed),
             failed_by: std::array::from_fn(|kind| self.traffic.failed[kind].load(Ordering::Relaxed)),

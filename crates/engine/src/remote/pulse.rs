@@ -6,7 +6,7 @@ use std::time::Duration;
 use tidegate_core::meter::Ask;
 use tidegate_core::quota::Quota;
 use tidegate_core::time::Ticks;
-use tidegate_store::clock::monotonic_ns;
+use tidegate_store::clock::{boot_ns, monotonic_ns};
 use tidegate_store::digest::{Digest, Digester};
 use tidegate_store::redis::script::Op;
 use tidegate_store::redis::topology::ShardId;
@@ -24,6 +24,8 @@ use crate::failure::share::InstanceId;
 const PULSE_NS: Ticks = 50_000_000;
 /// How often the other instances are told.
 const HEARTBEAT_NS: Ticks = 1_000_000_000;
+/// How many parts of what was taken in advance are looked at in one pulse: all of them in four.
+const SWEPT: usize = 16;
 /// How many counters are debited in one pulse.
 const DEBITS: usize = 100;
 /// The pause between a recovery and the first debit, on average, so that instances do not all come at once.
@@ -105,6 +107,9 @@ impl Parts {
             }
         }
         self.debit(memory, are_all_closed, now);
+        for unspent in self.advances.sweep(boot_ns(), SWEPT) {
+            tokio::spawn(Arc::clone(self).give_back(unspent));
+        }
     }
 
     /// Says that this instance lives.

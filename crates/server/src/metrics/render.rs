@@ -191,6 +191,10 @@ fn write_remote(page: &mut Page, health: &Health) {
     page.single("ratelimit_store_late_total", Kind::Counter, help, health.late);
     let help = "Requests that were denied without asking, because the same was denied a moment ago.";
     page.single("ratelimit_deny_cache_hits_total", Kind::Counter, help, health.denials);
+    let help = "Requests that were admitted without asking, by units that had been taken in advance.";
+    page.single("ratelimit_advance_admissions_total", Kind::Counter, help, health.advanced);
+    let help = "Units that were taken in advance and not spent yet.";
+    page.single("ratelimit_advance_units", Kind::Gauge, help, health.advance_units);
     page.single("ratelimit_instances", Kind::Gauge, "Instances that share the store.", health.instances);
     let help = "Counters whose admissions the shared store was not told yet.";
     page.single("ratelimit_owed_keys", Kind::Gauge, help, health.owed);

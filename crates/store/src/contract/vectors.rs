@@ -242,6 +242,7 @@ fn quota(value: &Value) -> Quota {
             "zone" => spec.zone = value.as_str().map(str::to_owned),
             "ttl_ns" => spec.ttl_ns = value.as_u64(),
             "min_interval_ns" => spec.min_interval_ns = value.as_u64(),
+            "advance_ns" => spec.advance_ns = value.as_u64(),
             "max_debt" => spec.max_debt = value.as_u64(),
             other => panic!("unknown parameter {other:?}"),
         }

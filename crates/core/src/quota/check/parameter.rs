@@ -16,7 +16,7 @@ struct Parameter {
 const TIMED: &[AlgorithmName] = &[SlidingWindow, SlidingWindowLog, SlidingWindowCounter, FixedWindow, Gcra, LeakyBucket];
 
 #[rustfmt::skip] // One row each.
-const PARAMETERS: [Parameter; 12] = [
+const PARAMETERS: [Parameter; 13] = [
     Parameter { name: "period", is_given: |spec| spec.period_ns.is_some(), algorithms: TIMED },
     Parameter { name: "burst", is_given: |spec| spec.burst.is_some(), algorithms: &[Gcra] },
     Parameter { name: "queue", is_given: |spec| spec.queue_ns.is_some(), algorithms: &[LeakyBucket] },
@@ -28,6 +28,7 @@ const PARAMETERS: [Parameter; 12] = [
     Parameter { name: "zone", is_given: |spec| spec.zone.is_some(), algorithms: &[FixedWindow] },
     Parameter { name: "ttl", is_given: |spec| spec.ttl_ns.is_some(), algorithms: &[Concurrency] },
     Parameter { name: "min_interval", is_given: |spec| spec.min_interval_ns.is_some(), algorithms: TIMED },
+    Parameter { name: "advance", is_given: |spec| spec.advance_ns.is_some(), algorithms: &[SlidingWindow, FixedWindow, Gcra] },
     Parameter { name: "max_debt", is_given: |spec| spec.max_debt.is_some(), algorithms: TIMED },
 ];
 

@@ -119,6 +119,10 @@ catalogue! {
     QueueTooLong = "queue-too-long",
     /// The smallest interval is above 36,500 days.
     MinIntervalTooLong = "min-interval-too-long",
+    /// Units are taken too early for the period or the burst, or for less than a millisecond or more than a minute.
+    AdvanceOutOfRange = "advance-out-of-range",
+    /// Requests that keep a distance cannot be admitted by what was taken before.
+    AdvanceWithMinInterval = "advance-with-min-interval",
     /// The life of a lease is not between one millisecond and one day.
     TtlOutOfRange = "ttl-out-of-range",
     /// The number of log entries is not between 1 and 1,024.

@@ -183,6 +183,7 @@ fn duration_slot<'s>(spec: &'s mut QuotaSpec, word: &str) -> Option<&'s mut Opti
     Some(match word {
         "queue" => &mut spec.queue_ns,
         "min_interval" => &mut spec.min_interval_ns,
+        "advance" => &mut spec.advance_ns,
         "ttl" => &mut spec.ttl_ns,
         _ => return None,
     })

@@ -4,8 +4,8 @@ use super::super::error::{QuotaError, QuotaErrorCode as Code, did_you_mean, quot
 use super::super::spec::AlgorithmName;
 
 /// The words that begin a parameter.
-const PARAMETERS: [&str; 10] =
-    ["burst", "queue", "nodelay", "calendar", "buckets", "entries", "min_interval", "max_debt", "max_cost", "ttl"];
+const PARAMETERS: [&str; 11] =
+    ["burst", "queue", "nodelay", "calendar", "buckets", "entries", "min_interval", "advance", "max_debt", "max_cost", "ttl"];
 
 /// Words of the language whose place is before the parameters.
 const HEAD_WORDS: [&str; 3] = ["per", "concurrent", "unlimited"];

@@ -32,16 +32,19 @@ impl Scripts {
 /// Compiles a quota at the finest tick at which scripts of this build are exact: a microsecond and, for fast buckets with odd rates, ten or a hundred
 /// times that, and so on. `calendar` counts nanoseconds.
 ///
+/// A quota of which units are taken in advance is compiled as the stricter one by which that admits nothing extra.
+///
 /// Of the debt that a window may have, only as much is kept as fits 2^53 together with its limit.
 ///
 /// # Errors
 /// A calendar quota needs a `calendar`. A rate may be too fine, or a bucket too large, for every tick.
 pub fn meter(build: Build, quota: &Quota, calendar: Option<&Arc<dyn Calendar>>) -> Result<Meter, MeterError> {
+    let charged = quota.in_advance();
     let mut tick_ns = build.unit_ns();
     while let Some(tick) = Tick::from_nanos(tick_ns).filter(|_| tick_ns <= TICK_MAX_NS) {
         let coarse = calendar.cloned().map(|calendar| Arc::new(Coarse::new(calendar, tick)) as Arc<dyn Calendar>);
-        let meter = match Meter::new(quota, tick, coarse) {
-            Ok(meter) => meter.with_units_at_most(UNITS_MAX),
+        let meter = match Meter::new(&charged, tick, coarse) {
+            Ok(meter) => meter.with_units_at_most(UNITS_MAX).with_advance(quota.advance_ns()),
             // At a longer tick a rate is no less fine.
             Err(MeterError::RateTooFine { .. }) if tick_ns > build.unit_ns() => break,
             Err(error) => return Err(error),
