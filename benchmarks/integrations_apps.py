@@ -9,7 +9,7 @@ client stands beside it.
 
 import asyncio
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from importlib import metadata
 from typing import Any
@@ -23,6 +23,9 @@ Make = Callable[[str | None, float], Awaitable[FastAPI]]
 """Makes the application, on the store of this address or in memory, inside the event loop that will serve it. Tidegate has a budget."""
 
 AMOUNT = 1_000_000_000
+QUOTA = f"{AMOUNT}/day"
+IN_ADVANCE = f"{QUOTA} advance 1s"
+"""The same, of which units are taken in advance: nothing extra is admitted, and a busy key is decided in the process."""
 BUDGET_S = 0.005
 """What one gets without asking."""
 PATIENT_S = 5.0
@@ -40,6 +43,8 @@ class Subject:
     library: str
     note: str
     make: Make
+    is_for_shared: bool = False
+    """Whether it means nothing on a store in the same process."""
 
     @property
     def name(self) -> str:
@@ -65,27 +70,35 @@ async def _bare(_store: str | None, _budget: float) -> FastAPI:
     return app
 
 
-async def _tidegate(store: str | None, budget: float) -> FastAPI:
+def _tidegate(quota: str) -> Make:
     """The middleware: header fields on every response."""
-    from tidegate.integrations.fastapi import RateLimit
 
-    app = await _bare(None, budget)
-    app.add_middleware(RateLimit, f"{AMOUNT}/day", store=store or "memory://", budget=budget)
-    return app
+    async def make(store: str | None, budget: float) -> FastAPI:
+        from tidegate.integrations.fastapi import RateLimit
+
+        app = await _bare(None, budget)
+        app.add_middleware(RateLimit, quota, store=store or "memory://", budget=budget)
+        return app
+
+    return make
 
 
-async def _tidegate_route(store: str | None, budget: float) -> FastAPI:
+def _tidegate_route(quota: str) -> Make:
     """A limit of the route: header fields on every response of it."""
-    from tidegate.integrations.fastapi import install, limit
 
-    app = FastAPI()
-    install(app)
+    async def make(store: str | None, budget: float) -> FastAPI:
+        from tidegate.integrations.fastapi import install, limit
 
-    @app.get("/", dependencies=[Depends(limit(f"{AMOUNT}/day", store=store or "memory://", budget=budget))])
-    async def root() -> dict[str, bool]:
-        return {"ok": True}
+        app = FastAPI()
+        install(app)
 
-    return app
+        @app.get("/", dependencies=[Depends(limit(quota, store=store or "memory://", budget=budget))])
+        async def root() -> dict[str, bool]:
+            return {"ok": True}
+
+        return app
+
+    return make
 
 
 def _slowapi(*, headers: bool) -> Make:
@@ -239,8 +252,10 @@ async def _asking(ask: Callable[[], Awaitable[Any]]) -> FastAPI:
 
 SUBJECTS = (
     Subject("bare", "", _bare),
-    Subject("tidegate", "middleware, with headers", _tidegate),
-    Subject("tidegate", "route, with headers", _tidegate_route),
+    Subject("tidegate", "middleware, with headers", _tidegate(QUOTA)),
+    Subject("tidegate", "route, with headers", _tidegate_route(QUOTA)),
+    Subject("tidegate", "middleware, with headers, in advance", _tidegate(IN_ADVANCE), is_for_shared=True),
+    Subject("tidegate", "route, with headers, in advance", _tidegate_route(IN_ADVANCE), is_for_shared=True),
     Subject("slowapi", "with headers", _slowapi(headers=True)),
     Subject("slowapi", "without headers", _slowapi(headers=False)),
     Subject("fastapi-limiter", "without headers", _fastapi_limiter),
@@ -258,3 +273,8 @@ BASELINES = {
 def installed() -> list[Subject]:
     """Return those that can be measured here; the first is the application without a limiter."""
     return [subject for subject in SUBJECTS if subject.is_installed()]
+
+
+def on(store: str | None, subjects: Sequence[Subject]) -> list[Subject]:
+    """Return those that mean something on the store of this address, or in memory."""
+    return [subject for subject in subjects if store or not subject.is_for_shared]

@@ -54,7 +54,7 @@ def _measure(*, quick: bool, advance: Advance) -> dict[str, Any]:
 
 async def _added(store: str | None, rounds: int, calls: int, advance: Advance) -> list[dict[str, Any]]:
     """Measure everybody, one request at a time and, on a store, many at once."""
-    subjects = [*apps.installed(), *apps.BASELINES["memory" if store is None else "redis"]]
+    subjects = [*apps.on(store, apps.installed()), *apps.BASELINES["memory" if store is None else "redis"]]
     made = {subject.name: await subject.make(store, apps.PATIENT_S) for subject in subjects}
     width = {"one": 1} if store is None else {"one": 1, "many": TASKS}
     samples: dict[tuple[str, str], list[float]] = {(name, note): [] for name in made for note in width}

@@ -19,7 +19,7 @@ import integrations_http
 import redis_server
 from child import Advance, part_of, run_child, serve
 from flask import Flask
-from integrations_apps import AMOUNT, ONE_CALL, PATIENT_S, Subject
+from integrations_apps import AMOUNT, IN_ADVANCE, ONE_CALL, PATIENT_S, QUOTA, Subject, on
 from integrations_asgi import in_turn
 from timing import collector_off
 from werkzeug.test import EnvironBuilder
@@ -34,30 +34,42 @@ def _bare(_store: str | None) -> Flask:
     return app
 
 
-def _tidegate(store: str | None) -> Flask:
+def _tidegate(quota: str) -> Callable[[str | None], Flask]:
     """The extension: header fields on every response."""
-    from tidegate.integrations.flask import Tidegate
 
-    app = _bare(None)
-    Tidegate(app, f"{AMOUNT}/day", store=store or "memory://", budget=PATIENT_S)
-    return app
+    def make(store: str | None) -> Flask:
+        from tidegate.integrations.flask import Tidegate
+
+        app = _bare(None)
+        Tidegate(app, quota, store=store or "memory://", budget=PATIENT_S)
+        return app
+
+    return make
 
 
-def _tidegate_route(store: str | None) -> Flask:
+def _tidegate_route(quota: str) -> Callable[[str | None], Flask]:
     """A limit of the view: header fields on every response."""
-    from tidegate.integrations.flask import Tidegate, limit
 
-    app = Flask("bench")
-    Tidegate(app, store=store or "memory://", budget=PATIENT_S)
-    app.add_url_rule("/", "root", limit(f"{AMOUNT}/day")(lambda: {"ok": True}))
-    return app
+    def make(store: str | None) -> Flask:
+        from tidegate.integrations.flask import Tidegate, limit
+
+        app = Flask("bench")
+        Tidegate(app, store=store or "memory://", budget=PATIENT_S)
+        app.add_url_rule("/", "root", limit(quota)(lambda: {"ok": True}))
+        return app
+
+    return make
 
 
-def _tidegate_wsgi(store: str | None) -> WSGIApplication:
+def _tidegate_wsgi(quota: str) -> Callable[[str | None], WSGIApplication]:
     """The WSGI middleware around the application: header fields on every response."""
-    from tidegate.integrations.wsgi import RateLimit
 
-    return RateLimit(_bare(None), f"{AMOUNT}/day", store=store or "memory://", budget=PATIENT_S)
+    def make(store: str | None) -> WSGIApplication:
+        from tidegate.integrations.wsgi import RateLimit
+
+        return RateLimit(_bare(None), quota, store=store or "memory://", budget=PATIENT_S)
+
+    return make
 
 
 def _flask_limiter(*, headers: bool) -> Callable[[str | None], Flask]:
@@ -124,9 +136,12 @@ def _one_trip(store: str | None) -> Flask:
 
 SUBJECTS = (
     Subject("bare", "", _bare),
-    Subject("tidegate", "extension, with headers", _tidegate),
-    Subject("tidegate", "view, with headers", _tidegate_route),
-    Subject("tidegate", "WSGI, with headers", _tidegate_wsgi),
+    Subject("tidegate", "extension, with headers", _tidegate(QUOTA)),
+    Subject("tidegate", "view, with headers", _tidegate_route(QUOTA)),
+    Subject("tidegate", "WSGI, with headers", _tidegate_wsgi(QUOTA)),
+    Subject("tidegate", "extension, with headers, in advance", _tidegate(IN_ADVANCE), is_for_shared=True),
+    Subject("tidegate", "view, with headers, in advance", _tidegate_route(IN_ADVANCE), is_for_shared=True),
+    Subject("tidegate", "WSGI, with headers, in advance", _tidegate_wsgi(IN_ADVANCE), is_for_shared=True),
     Subject("flask-limiter", "with headers", _flask_limiter(headers=True)),
     Subject("flask-limiter", "without headers", _flask_limiter(headers=False)),
     Subject("throttled-py", "with headers", _throttled_headers),
@@ -161,7 +176,7 @@ def _measure(*, quick: bool, advance: Advance) -> dict[str, Any]:
 
 
 def _added(store: str | None, rounds: int, calls: int, advance: Advance) -> list[dict[str, Any]]:
-    subjects = [*installed(), *BASELINES["memory" if store is None else "redis"]]
+    subjects = [*on(store, installed()), *BASELINES["memory" if store is None else "redis"]]
     made = {subject.name: subject.make(store) for subject in subjects}
     samples: dict[str, list[float]] = {name: [] for name in made}
     for app in made.values():

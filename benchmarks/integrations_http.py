@@ -40,7 +40,8 @@ def measure_served(subjects: Sequence[apps.Subject], served: Path, *, quick: boo
     with service_servers.store((1,)) as store:
         for number, (name, address) in enumerate({"memory": None, "redis": store.url()}.items()):
             load = partial(_load, served, address, seconds)
-            results[name] = _rows(name, subjects, load, rounds, lambda text, share, base=number: advance(text, (base + share) / 2))
+            chosen = apps.on(address, subjects)
+            results[name] = _rows(name, chosen, load, rounds, lambda text, share, base=number: advance(text, (base + share) / 2))
     return results
 
 

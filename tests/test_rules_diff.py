@@ -65,6 +65,7 @@ def test_no_change() -> None:
         ("100/minute burst 5", "100/minute burst 6", ["a: 100/minute burst 5 becomes 100/minute burst 6 (looser)"]),
         ("100/minute burst 5", "90/minute burst 6", ["a: 100/minute burst 5 becomes 90/minute burst 6"]),
         ("100/minute min_interval 1s", "100/minute", ["a: 100/minute min_interval 1s becomes 100/minute (looser)"]),
+        ("100/minute", "100/minute advance 1s", ["a: 100/minute becomes 100/minute advance 1s (tighter)"]),
         ("20 concurrent", "10 concurrent", ["a: 20 concurrent becomes 10 concurrent (tighter)"]),
         ("unlimited", "10/second", ["a: unlimited becomes 10/second (tighter)"]),
         ("10/second", "unlimited", ["a: 10/second becomes unlimited (looser)"]),

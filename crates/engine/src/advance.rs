@@ -17,8 +17,8 @@
 //!
 //! All of it is pure: time and randomness are passed in. Instants are nanoseconds of a clock that counts on while the machine is suspended.
 
-mod account;
 mod demand;
+mod holding;
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
@@ -27,25 +27,25 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use parking_lot::Mutex;
 use tidegate_store::digest::Digest;
 
-use self::account::Account;
-pub use self::account::{Granted, Held, Unspent};
+use self::holding::Holding;
+pub use self::holding::{Granted, Held, Unspent, Word};
 use crate::failure::random::Random;
 
 /// Locks. A power of two.
 const SHARDS: usize = 64;
 /// Counters that are watched by each, so that strangers cannot fill the memory: the ones beyond ask for themselves.
-const ACCOUNTS_MAX: usize = 1_024;
+const HOLDINGS_MAX: usize = 1_024;
 
 /// A counter, as one quota sees it: what was charged by a quota with other numbers is not spent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct AccountId {
+pub struct HoldingId {
     /// The fingerprint of the meter.
     pub meter: u64,
     /// The digest of the key combined with that of the namespace.
     pub counter: Digest,
 }
 
-impl std::hash::Hash for AccountId {
+impl std::hash::Hash for HoldingId {
     fn hash<H: Hasher>(&self, state: &mut H) {
         // Digests are keyed, so nobody can choose them.
         state.write_u64(self.counter.0[1] ^ self.meter);
@@ -76,7 +76,7 @@ impl Hasher for AsItIs {
 #[derive(Debug, Clone, Copy)]
 pub struct Asks {
     /// Which.
-    pub id: AccountId,
+    pub id: HoldingId,
     /// How much.
     pub cost: u64,
     /// How early units may be taken.
@@ -103,13 +103,15 @@ pub struct Wanted {
     pub number: u64,
 }
 
-type Accounts<H> = HashMap<AccountId, Account<H>, BuildHasherDefault<AsItIs>>;
+type Holdings<H> = HashMap<HoldingId, Holding<H>, BuildHasherDefault<AsItIs>>;
 
 /// What one process holds of all counters, for all threads. `H` is what is needed to give units back.
 #[derive(Debug)]
 pub struct Advances<H> {
-    shards: Box<[Mutex<Accounts<H>>]>,
+    shards: Box<[Mutex<Holdings<H>>]>,
     numbers: AtomicU64,
+    /// Questions that were not answered yet.
+    asking: AtomicU64,
     /// Requests that were admitted by what was here.
     spent: AtomicU64,
     random: Mutex<Random>,
@@ -122,6 +124,7 @@ impl<H: Clone> Advances<H> {
         Self {
             shards: (0..SHARDS).map(|_| Mutex::default()).collect(),
             numbers: AtomicU64::new(1),
+            asking: AtomicU64::new(0),
             spent: AtomicU64::new(0),
             random: Mutex::new(Random::new(seed)),
             next_shard: AtomicU64::new(0),
@@ -130,23 +133,24 @@ impl<H: Clone> Advances<H> {
 
     /// Spends units of a counter, if enough are here, and says whether it is time to ask for more.
     pub fn spend(&self, now: u64, asks: Asks) -> Found {
-        let mut accounts = self.shard(asks.id).lock();
-        if accounts.len() >= ACCOUNTS_MAX && !accounts.contains_key(&asks.id) {
+        let mut holdings = self.shard(asks.id).lock();
+        if holdings.len() >= HOLDINGS_MAX && !holdings.contains_key(&asks.id) {
             return Found::default();
         }
-        let account = accounts.entry(asks.id).or_insert_with(|| Account::new(now));
-        account.count(now, asks);
-        let held = account.take(now, asks.cost);
-        let wanted = account.wants(now, asks).map(|units| {
+        let holding = holdings.entry(asks.id).or_insert_with(|| Holding::new(now));
+        holding.count(now, asks);
+        let held = holding.take(now, asks.cost);
+        let wanted = holding.wants(now, asks).map(|units| {
             let number = self.numbers.fetch_add(1, Ordering::Relaxed);
-            account.ask(number);
+            holding.ask(number);
+            self.asking.fetch_add(1, Ordering::SeqCst);
             Wanted { units, number }
         });
         Found { held, wanted }
     }
 
     /// What [`spend`](Self::spend) would find, without taking it.
-    pub fn peek(&self, now: u64, id: AccountId, cost: u64) -> Option<Held> {
+    pub fn peek(&self, now: u64, id: HoldingId, cost: u64) -> Option<Held> {
         self.shard(id).lock().get(&id)?.find(now, cost)
     }
 
@@ -156,32 +160,35 @@ impl<H: Clone> Advances<H> {
     }
 
     /// Puts units back that were not used after all, as if they had not been taken. Those of a grant that is gone are lost.
-    pub fn put_back(&self, id: AccountId, held: Held, cost: u64) {
-        if let Some(account) = self.shard(id).lock().get_mut(&id) {
-            account.put_back(held, cost);
+    pub fn put_back(&self, id: HoldingId, held: Held, cost: u64) {
+        if let Some(holding) = self.shard(id).lock().get_mut(&id) {
+            holding.put_back(held, cost);
         }
     }
 
     /// The store said to somebody what is left of a counter.
-    pub fn saw(&self, now: u64, id: AccountId, left: u64, reset_after: u64) {
-        if let Some(account) = self.shard(id).lock().get_mut(&id) {
-            account.saw(now, left, reset_after);
+    pub fn saw(&self, now: u64, id: HoldingId, word: Word) {
+        if let Some(holding) = self.shard(id).lock().get_mut(&id) {
+            holding.saw(now, word);
         }
     }
 
     /// The store gave units. What comes back cannot be spent, and is to be given back.
     #[must_use]
-    pub fn granted(&self, now: u64, id: AccountId, granted: Granted<H>) -> Option<Unspent<H>> {
-        // Nobody knows the account any more: the counter was reset, and there is nothing that could be given back.
-        self.shard(id).lock().get_mut(&id)?.granted(now, granted)
+    pub fn granted(&self, now: u64, id: HoldingId, granted: Granted<H>) -> Option<Unspent<H>> {
+        // Nobody knows the holding any more: the counter was reset, and there is nothing that could be given back.
+        let unspent = self.shard(id).lock().get_mut(&id).and_then(|holding| holding.granted(now, granted));
+        self.asking.fetch_sub(1, Ordering::SeqCst);
+        unspent
     }
 
     /// The store gave none, or did not answer. It is left alone for a while.
-    pub fn refused(&self, now: u64, id: AccountId, number: u64, advance_ns: u64) {
+    pub fn refused(&self, now: u64, id: HoldingId, number: u64, advance_ns: u64) {
         let pause = self.random.lock().around(advance_ns);
-        if let Some(account) = self.shard(id).lock().get_mut(&id) {
-            account.refused(number, now.saturating_add(pause));
+        if let Some(holding) = self.shard(id).lock().get_mut(&id) {
+            holding.refused(number, now.saturating_add(pause));
         }
+        self.asking.fetch_sub(1, Ordering::SeqCst);
     }
 
     /// Looks at the next so many shards: what could not be spent in time is to be given back, and who asks no more is forgotten.
@@ -191,9 +198,9 @@ impl<H: Clone> Advances<H> {
         let mut unspent = Vec::new();
         for number in (first..).take(shards) {
             let shard = usize::try_from(number % SHARDS as u64).unwrap_or(0);
-            self.shards[shard].lock().retain(|_, account| {
-                unspent.extend(account.expired(now));
-                !account.is_idle(now)
+            self.shards[shard].lock().retain(|_, holding| {
+                unspent.extend(holding.expired(now));
+                !holding.is_idle(now)
             });
         }
         unspent
@@ -202,8 +209,8 @@ impl<H: Clone> Advances<H> {
     /// Everything that is held, to be given back: nothing of it is spent from here on.
     #[must_use]
     pub fn drain(&self) -> Vec<Unspent<H>> {
-        let drained = |shard: &Mutex<Accounts<H>>| std::mem::take(&mut *shard.lock());
-        self.shards.iter().flat_map(drained).flat_map(|(_, mut account)| account.expired(u64::MAX)).collect()
+        let drained = |shard: &Mutex<Holdings<H>>| std::mem::take(&mut *shard.lock());
+        self.shards.iter().flat_map(drained).flat_map(|(_, mut holding)| holding.expired(u64::MAX)).collect()
     }
 
     /// Forgets a counter that was reset, with what was taken of it, for all quotas.
@@ -216,6 +223,11 @@ impl<H: Clone> Advances<H> {
         self.shards.iter().for_each(|shard| *shard.lock() = HashMap::default());
     }
 
+    /// Whether a question was not answered yet.
+    pub fn is_asking(&self) -> bool {
+        self.asking.load(Ordering::SeqCst) > 0
+    }
+
     /// How many requests were admitted by what was here.
     pub fn spent(&self) -> u64 {
         self.spent.load(Ordering::Relaxed)
@@ -223,10 +235,10 @@ impl<H: Clone> Advances<H> {
 
     /// How many units are here, whether there is still time to spend them or not.
     pub fn units(&self) -> u64 {
-        self.shards.iter().map(|shard| shard.lock().values().map(Account::units).sum::<u64>()).sum()
+        self.shards.iter().map(|shard| shard.lock().values().map(Holding::units).sum::<u64>()).sum()
     }
 
-    fn shard(&self, id: AccountId) -> &Mutex<Accounts<H>> {
+    fn shard(&self, id: HoldingId) -> &Mutex<Holdings<H>> {
         &self.shards[shard_of(id.counter)]
     }
 }

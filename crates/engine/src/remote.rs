@@ -7,7 +7,7 @@
 //! | module | holds |
 //! | --- | --- |
 //! | [`advance`] | units that are taken before anybody asks for them |
-//! | [`call`] | one call: what is noted of it, and what its answer changes |
+//! | [`call`], [`note`] | one call and what its answer changes; what is noted of it until then |
 //! | [`fallback`] | this instance's share of every quota, while the store is away |
 //! | [`pulse`] | what happens without being asked: heartbeats, probes, debits after an outage |
 //! | [`health`] | how the store and the way to it are doing |
@@ -16,6 +16,7 @@ mod advance;
 mod call;
 mod fallback;
 mod health;
+mod note;
 mod pulse;
 mod waiting;
 

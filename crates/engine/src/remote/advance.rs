@@ -6,6 +6,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use smallvec::SmallVec;
 use tidegate_core::algorithm::Receipt;
@@ -16,9 +17,10 @@ use tidegate_store::redis::script::{Op, Reply};
 use tidegate_store::store::{Charge, OwnedCharge, Part, StoreError};
 
 use super::Parts;
-use super::call::{Call, Note, verdict};
+use super::call::Call;
+use super::note::Note;
 use super::waiting::{deadline, wait_for};
-use crate::advance::{AccountId, Asks, Granted, Held, Unspent, Wanted};
+use crate::advance::{Asks, Granted, Held, HoldingId, Unspent, Wanted, Word};
 use crate::together::{Coming, all};
 
 /// A unit that was charged: what the store needs to take it back.
@@ -29,7 +31,7 @@ pub(super) type Handle = Arc<OwnedCharge>;
 struct Paid {
     /// Its position among the charges of the request.
     index: u16,
-    id: AccountId,
+    id: HoldingId,
     cost: u64,
     limit: Option<u64>,
     held: Held,
@@ -58,7 +60,7 @@ impl Parts {
         let now = boot_ns();
         let pay = |(index, charge): (usize, &Charge<'_>)| {
             let held = self.held(now, charge, is_taken)?;
-            let (index, id) = (u16::try_from(index).ok()?, account_of(charge));
+            let (index, id) = (u16::try_from(index).ok()?, holding_of(charge));
             Some(Paid { index, id, cost: charge.ask.cost, limit: charge.meter.capacity(), held })
         };
         let paid: SmallVec<[Paid; 1]> = charges.iter().enumerate().filter_map(pay).collect();
@@ -68,10 +70,10 @@ impl Parts {
     /// The units of one charge, if they are here. A rule in shadow, and a quota that ends, are asked for every time.
     fn held(self: &Arc<Self>, now: u64, charge: &Charge<'_>, is_taken: bool) -> Option<Held> {
         let (advance_ns, cost) = (charge.meter.advance_ns(), charge.ask.cost);
-        if advance_ns == 0 || cost == 0 || charge.part != Part::Enforced || charge.until.is_some() {
+        if advance_ns == 0 || cost == 0 || charge.part != Part::Enforced || charge.until.is_some() || self.is_closed() {
             return None;
         }
-        let id = account_of(charge);
+        let id = holding_of(charge);
         if !is_taken {
             return self.advances.peek(now, id, cost);
         }
@@ -85,31 +87,31 @@ impl Parts {
     }
 
     /// Asks the store for units. Nobody waits for the answer, so it has all the time in which they could be spent.
-    async fn take_in_advance(self: Arc<Self>, id: AccountId, wanted: Wanted, charge: Handle) {
+    async fn take_in_advance(self: Arc<Self>, id: HoldingId, wanted: Wanted, charge: Handle) {
         let asked_at = boot_ns();
         let advance_ns = charge.meter.advance_ns();
-        let verdict = Arc::clone(&self).charge_alone(&charge.charge()).await;
-        let status = verdict.ok().and_then(|verdict| verdict.statuses().first().copied());
+        let reply = Arc::clone(&self).charge_alone(&charge.charge()).await;
         let now = boot_ns();
-        let Some(Status { receipt, reset_after, remaining, .. }) = status else {
+        let said = match &reply {
+            Ok(Reply::Verdict { now_ns, verdict }) => verdict.statuses().first().map(|status| (*now_ns, *status)),
+            _ => None,
+        };
+        let Some((said_at, status)) = said.filter(|(_, status)| status.receipt != Receipt::Nothing) else {
             return self.advances.refused(now, id, wanted.number, advance_ns);
         };
-        let left = remaining.unwrap_or(0);
-        if receipt == Receipt::Nothing {
-            self.advances.saw(now, id, left, reset_after);
-            return self.advances.refused(now, id, wanted.number, advance_ns);
-        }
+        let Status { receipt, reset_after, .. } = status;
+        let word = Word { said_at, left: status.remaining.unwrap_or(0), reset_after };
         let ends_after = matches!(charge.meter.parameters(), Parameters::FixedWindow { .. }).then_some(reset_after);
         let Wanted { units, number } = wanted;
         let handle = Arc::clone(&charge);
-        let granted = Granted { number, units, asked_at, advance_ns, ends_after, receipt, left, reset_after, handle };
+        let granted = Granted { number, units, asked_at, advance_ns, ends_after, receipt, word, handle };
         if let Some(unspent) = self.advances.granted(now, id, granted) {
             self.give_back(unspent).await;
         }
     }
 
     /// Charges one counter, as a request would, without anybody who waits.
-    async fn charge_alone(self: Arc<Self>, charge: &Charge<'_>) -> Result<Verdict, StoreError> {
+    async fn charge_alone(self: Arc<Self>, charge: &Charge<'_>) -> Result<Reply, StoreError> {
         let sent_at = monotonic_ns();
         let charges = [*charge];
         let watch = self.watch(&charges, sent_at)?;
@@ -119,7 +121,7 @@ impl Parts {
         // Of units that nobody asked for, a denial says nothing to anybody.
         let notes = SmallVec::from_buf([Note::of(charge).without_denial()]);
         self.take_in(&Call { op: Op::Check, sent_at, notes, watch, payment: None }, &reply);
-        reply.and_then(verdict)
+        reply
     }
 
     /// Gives back what was not spent: once, whether the store hears of it or not.
@@ -134,14 +136,20 @@ impl Parts {
 
     /// Gives everything back, within the budget of one decision.
     pub(super) fn give_all_back(self: &Arc<Self>) {
-        let unspent = self.advances.drain();
-        if unspent.is_empty() {
+        if !self.advances.is_asking() && self.advances.units() == 0 {
             return;
         }
         let handle = self.store.io().handle().clone();
         let _context = handle.enter();
-        let give_back = |unspent| -> Coming<()> { Box::pin(Arc::clone(self).give_back(unspent)) };
-        let mut given = Box::pin(all(unspent.into_iter().map(give_back).collect::<Vec<_>>()));
+        let parts = Arc::clone(self);
+        let mut given = Box::pin(async move {
+            // What is still on its way would be lost otherwise.
+            while parts.advances.is_asking() {
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+            let give_back = |unspent| -> Coming<()> { Box::pin(Arc::clone(&parts).give_back(unspent)) };
+            all(parts.advances.drain().into_iter().map(give_back).collect::<Vec<_>>()).await;
+        });
         let _ = wait_for(&mut given, deadline(self.budget));
     }
 
@@ -227,9 +235,9 @@ fn position(paid: impl Iterator<Item = u16>, of_rest: u16) -> u16 {
     paid.fold(of_rest, |position, paid| if paid <= position { position + 1 } else { position })
 }
 
-/// The account of a charge's counter.
-pub(super) fn account_of(charge: &Charge<'_>) -> AccountId {
-    AccountId { meter: charge.meter.fingerprint(), counter: charge.counter() }
+/// The holding of a charge's counter.
+pub(super) fn holding_of(charge: &Charge<'_>) -> HoldingId {
+    HoldingId { meter: charge.meter.fingerprint(), counter: charge.counter() }
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
-//! One call: what is noted of it, and what its answer changes.
+//! One call, and what its answer changes.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use smallvec::SmallVec;
@@ -10,7 +10,6 @@ use tidegate_core::decision::{Status, Verdict};
 use tidegate_core::meter::Ask;
 use tidegate_core::time::Ticks;
 use tidegate_store::clock::{boot_ns, monotonic_ns};
-use tidegate_store::digest::Digest;
 use tidegate_store::redis::io::{Io, Job};
 use tidegate_store::redis::node::Lanes;
 use tidegate_store::redis::script::{Op, Reply};
@@ -18,13 +17,13 @@ use tidegate_store::redis::store::Answer;
 use tidegate_store::store::{Charge, OwnedCharge, Part, StoreError};
 use tokio::time::timeout;
 
-use super::advance::{Payment, account_of};
+use super::Parts;
+use super::advance::Payment;
+use super::note::{Note, Watch};
 use super::waiting::{deadline, wait_for};
-use super::{Guard, Parts};
-use crate::advance::AccountId;
-use crate::failure::breaker::{Admit, Outcome, Token};
+use crate::advance::Word;
+use crate::failure::breaker::Admit;
 use crate::failure::debts::Debt;
-use crate::failure::deny_cache::DenialKey;
 
 /// What becomes of a call.
 #[derive(Debug)]
@@ -58,28 +57,6 @@ pub(super) struct Call {
     pub(super) watch: Arc<Watch>,
     /// What of the request was paid without the store.
     pub(super) payment: Option<Box<Payment>>,
-}
-
-/// What has to be known of a charge when its answer comes.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Note {
-    counter: Digest,
-    cost: u64,
-    part: Part,
-    /// Whether requests have to keep a distance.
-    is_spaced: bool,
-    /// Under what a denial is remembered; `None` if it does not hold until it says: of slots, and of quotas that end.
-    denial: Option<DenialKey>,
-    /// The account that wants to know what is left, if units are taken in advance.
-    account: Option<AccountId>,
-}
-
-/// The guards that learn from a call how its servers are doing, once.
-#[derive(Debug)]
-pub(super) struct Watch {
-    sent_at: Ticks,
-    guards: SmallVec<[(Arc<Guard>, Token); 1]>,
-    is_told: AtomicBool,
 }
 
 impl Parts {
@@ -202,7 +179,7 @@ impl Parts {
 
     /// Asks the breakers of all servers that the charges need.
     pub(super) fn watch(self: &Arc<Self>, charges: &[Charge<'_>], now: Ticks) -> Result<Arc<Watch>, StoreError> {
-        let mut watch = Watch { sent_at: now, guards: SmallVec::new(), is_told: AtomicBool::new(false) };
+        let mut watch = Watch::new(now);
         let key = charges.first().map_or(0, |charge| charge.place.tag.0[0]);
         for shard in self.store.shards_of(charges) {
             let guard = self.guard(shard);
@@ -227,7 +204,7 @@ impl Parts {
 
     /// Takes in an answer, whether somebody waits for it or not.
     pub(super) fn take_in(&self, call: &Call, reply: &Result<Reply, StoreError>) {
-        let Ok(Reply::Verdict { verdict, .. }) = reply else { return };
+        let Ok(Reply::Verdict { verdict, now_ns }) = reply else { return };
         let now = monotonic_ns();
         for status in verdict.statuses() {
             let Some(note) = call.notes.get(usize::from(status.quota)) else { continue };
@@ -235,8 +212,9 @@ impl Parts {
             if let Some(remaining) = status.remaining.filter(|&remaining| remaining > 0 || !note.is_spaced) {
                 self.fallback.saw(now, note.counter, remaining, status.reset_after);
             }
-            if let (Some(account), Some(remaining)) = (note.account, status.remaining) {
-                self.advances.saw(boot_ns(), account, remaining, status.reset_after);
+            if let (Some(holding), Some(remaining)) = (note.holding, status.remaining) {
+                let word = Word { said_at: *now_ns, left: remaining, reset_after: status.reset_after };
+                self.advances.saw(boot_ns(), holding, word);
             }
             if let (Op::Check, Some(key), Some(denials)) = (call.op, note.denial, &self.denials) {
                 denials.put(key, status, call.sent_at, now);
@@ -278,26 +256,6 @@ impl Parts {
                 self.fallback.pay(note.counter, note.cost);
             }
         }
-    }
-}
-
-impl Watch {
-    /// Tells how it went, unless it was told already.
-    pub(super) fn tell(&self, now: Ticks, reply: Result<(), &StoreError>) {
-        if !self.is_told.swap(true, Ordering::SeqCst) {
-            let took_ns = now.saturating_sub(self.sent_at);
-            self.guards.iter().for_each(|(guard, token)| guard.record(now, *token, reply.map(|()| took_ns)));
-        }
-    }
-
-    /// Whether all servers do answer.
-    fn is_answering(&self) -> bool {
-        self.guards.iter().all(|(guard, _)| guard.is_answering())
-    }
-
-    /// It is not sent after all.
-    fn give_back(&self, now: Ticks) {
-        self.guards.iter().for_each(|(guard, token)| guard.breaker.record(now, *token, Outcome::NotAFailure));
     }
 }
 
@@ -437,7 +395,7 @@ fn nanoseconds(time: Duration) -> Ticks {
     u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
-pub(super) fn verdict(reply: Reply) -> Result<Verdict, StoreError> {
+fn verdict(reply: Reply) -> Result<Verdict, StoreError> {
     match reply {
         Reply::Verdict { verdict, .. } => Ok(verdict),
         _ => Err(StoreError::protocol("a verdict was expected")),
@@ -448,26 +406,4 @@ pub(super) fn verdict(reply: Reply) -> Result<Verdict, StoreError> {
 fn before(budget: Duration) -> Duration {
     const TICK: Duration = Duration::from_millis(1);
     if budget > 2 * TICK { budget.saturating_sub(TICK) } else { budget }
-}
-
-impl Note {
-    pub(super) fn of(charge: &Charge<'_>) -> Self {
-        let is_exact = charge.part == Part::Enforced && !charge.meter.retry_is_hint() && charge.until.is_none();
-        // A denial belongs to the meter that said it: another generation with the same limit may use it, one with another limit may not.
-        let denial = || DenialKey::new(charge.meter.fingerprint(), charge.counter(), charge.ask);
-        let is_spaced = charge.meter.min_interval() > 0;
-        let account = (charge.meter.advance_ns() > 0).then(|| account_of(charge));
-        Self {
-            counter: charge.counter(),
-            cost: charge.ask.cost,
-            part: charge.part,
-            is_spaced,
-            denial: is_exact.then(denial),
-            account,
-        }
-    }
-    /// The same, whose denial nobody remembers.
-    pub(super) fn without_denial(self) -> Self {
-        Self { denial: None, ..self }
-    }
 }

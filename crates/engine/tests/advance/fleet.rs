@@ -9,13 +9,13 @@ use tidegate_core::decision::Status;
 use tidegate_core::meter::{Ask, Meter, Refund, State};
 use tidegate_core::quota::Quota;
 use tidegate_core::time::Tick;
-use tidegate_engine::advance::{AccountId, Advances, Asks, Granted, Unspent, Wanted};
+use tidegate_engine::advance::{Advances, Asks, Granted, HoldingId, Unspent, Wanted, Word};
 use tidegate_store::digest::Digest;
 
 use super::MILLISECOND;
 
 const SECOND: u64 = 1_000 * MILLISECOND;
-const ID: AccountId = AccountId { meter: 1, counter: Digest([3, 4]) };
+const ID: HoldingId = HoldingId { meter: 1, counter: Digest([3, 4]) };
 /// Stories of each kind. `TIDEGATE_STORIES=100000 cargo test -p tidegate-engine --test in_advance` tells more of them.
 const STORIES: u64 = 150;
 
@@ -59,7 +59,7 @@ enum Message {
     /// To the store.
     Return(Unspent<()>),
     /// To an instance.
-    Answer { node: usize, life: u64, wanted: Wanted, asked_at: u64, status: Status },
+    Answer { node: usize, life: u64, wanted: Wanted, asked_at: u64, said_at: u64, status: Status },
 }
 
 /// Numbers that look random, and are the same for the same seed.
@@ -120,17 +120,17 @@ impl Fleet {
         while let Some((&at, _)) = self.on_their_way.first_key_value().filter(|((at, _), _)| *at <= end) {
             let message = self.on_their_way.remove(&at).expect("just seen");
             self.now = at.0;
-            self.arrive(message);
+            self.arrive(&message);
         }
         self.now = end;
     }
 
-    fn arrive(&mut self, message: Message) {
-        match message {
+    fn arrive(&mut self, message: &Message) {
+        match *message {
             Message::Take { node, life, wanted, asked_at } => {
                 self.asked += 1;
                 let status = self.charged.decide(&mut self.state, self.now, Ask::cost(wanted.units));
-                self.send(Message::Answer { node, life, wanted, asked_at, status });
+                self.send(Message::Answer { node, life, wanted, asked_at, said_at: self.now, status });
             }
             Message::Check { cost } => {
                 self.asked += 1;
@@ -139,22 +139,24 @@ impl Fleet {
                     self.admitted.push((self.now, cost));
                 }
                 let (left, reset_after) = (status.remaining.unwrap_or(0), status.reset_after);
-                (0..self.nodes.len()).for_each(|node| self.nodes[node].advances.saw(self.clock(node), ID, left, reset_after));
+                let word = Word { said_at: self.now, left, reset_after };
+                (0..self.nodes.len()).for_each(|node| self.nodes[node].advances.saw(self.clock(node), ID, word));
             }
             Message::Return(Unspent { units, receipt, .. }) => {
                 self.charged.refund(&mut self.state, self.now, Refund { receipt, cost: units });
             }
-            Message::Answer { node, life, wanted, asked_at, status } => self.answer(node, life, wanted, asked_at, status),
+            Message::Answer { node, life, wanted, asked_at, said_at, status } => {
+                if self.nodes[node].life == life {
+                    self.answer(node, wanted, asked_at, said_at, status);
+                }
+            }
         }
     }
 
-    fn answer(&mut self, node: usize, life: u64, wanted: Wanted, asked_at: u64, status: Status) {
+    fn answer(&mut self, node: usize, wanted: Wanted, asked_at: u64, said_at: u64, status: Status) {
         let now = self.clock(node);
         let advance_ns = self.quota.advance_ns();
-        let Node { advances, life: lives, .. } = &self.nodes[node];
-        if *lives != life {
-            return;
-        }
+        let advances = &self.nodes[node].advances;
         if status.receipt == Receipt::Nothing {
             return advances.refused(now, ID, wanted.number, advance_ns);
         }
@@ -166,8 +168,7 @@ impl Fleet {
             advance_ns,
             ends_after: is_fixed.then_some(status.reset_after),
             receipt: status.receipt,
-            left: status.remaining.unwrap_or(0),
-            reset_after: status.reset_after,
+            word: Word { said_at, left: status.remaining.unwrap_or(0), reset_after: status.reset_after },
             handle: (),
         };
         if let Some(unspent) = advances.granted(now, ID, granted) {

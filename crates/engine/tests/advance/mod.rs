@@ -19,6 +19,7 @@ macro_rules! promises {
             nobody_takes_more_than_a_fair_part_of_what_is_left,
             what_is_put_back_is_spent_once,
             a_refusal_is_followed_by_a_pause,
+            the_last_word_of_the_store_counts,
             strangers_do_not_fill_the_memory,
         }
     };
@@ -33,14 +34,19 @@ pub(crate) use fleet::{
 };
 
 use tidegate_core::algorithm::Receipt;
-use tidegate_engine::advance::{AccountId, Advances, Asks, Granted, Wanted};
+use tidegate_engine::advance::{Advances, Asks, Granted, HoldingId, Wanted, Word};
 use tidegate_store::digest::Digest;
 
 const MILLISECOND: u64 = 1_000_000;
 const ADVANCE: u64 = 100 * MILLISECOND;
 const START: u64 = 1_000_000 * MILLISECOND;
-const ID: AccountId = AccountId { meter: 7, counter: Digest([1, 2]) };
+const ID: HoldingId = HoldingId { meter: 7, counter: Digest([1, 2]) };
 const ONE: Asks = Asks { id: ID, cost: 1, advance_ns: ADVANCE, instances: 1 };
+
+/// What the store says is left.
+fn word(left: u64) -> Word {
+    Word { said_at: 1, left, reset_after: MILLISECOND }
+}
 
 /// What the store answers when it gives what was wanted.
 fn grant(Wanted { units, number }: Wanted, asked_at: u64) -> Granted<()> {
@@ -51,8 +57,7 @@ fn grant(Wanted { units, number }: Wanted, asked_at: u64) -> Granted<()> {
         advance_ns: ADVANCE,
         ends_after: None,
         receipt: Receipt::Window { id: number },
-        left: 1_000_000,
-        reset_after: MILLISECOND,
+        word: word(1_000_000),
         handle: (),
     }
 }
@@ -64,7 +69,7 @@ fn busy(requests: u64) -> (Advances<()>, Wanted) {
         let found = advances.spend(START, ONE);
         assert_eq!((found.held, found.wanted), (None, None), "nobody knows yet what is left");
     }
-    advances.saw(START, ID, 1_000_000, MILLISECOND);
+    advances.saw(START, ID, word(1_000_000));
     let wanted = advances.spend(START, ONE).wanted.expect("it is busy");
     assert_eq!(wanted.units, requests / 2);
     (advances, wanted)
@@ -148,7 +153,7 @@ pub(crate) fn a_counter_that_was_reset_starts_with_nothing() {
     assert_eq!((advances.units(), spend_all(&advances, START + ADVANCE)), (0, 0));
 
     // Nor is it the answer to a question of after the reset.
-    advances.saw(START + ADVANCE, ID, 1_000, MILLISECOND);
+    advances.saw(START + ADVANCE, ID, word(1_000));
     let again = (0..10).find_map(|_| advances.spend(START + ADVANCE, ONE).wanted).expect("it is busy again");
     assert_eq!(advances.granted(START + ADVANCE, ID, grant(wanted, START + ADVANCE)), None);
     assert_eq!(advances.units(), 0);
@@ -162,7 +167,7 @@ pub(crate) fn who_asks_rarely_takes_nothing_in_advance() {
     for request in 0..100 {
         let now = START + request * ADVANCE / 2;
         let found = advances.spend(now, ONE);
-        advances.saw(now, ID, 1_000_000, MILLISECOND);
+        advances.saw(now, ID, word(1_000_000));
         assert_eq!((found.held, found.wanted), (None, None), "request {request}");
     }
     let (advances, units) = holding(40);
@@ -176,14 +181,14 @@ pub(crate) fn nobody_takes_more_than_a_fair_part_of_what_is_left() {
     let advances = Advances::<()>::new(1);
     let asks = Asks { instances: 5, ..ONE };
     advances.spend(START, asks);
-    advances.saw(START, ID, 100, MILLISECOND);
+    advances.saw(START, ID, word(100));
     let wanted = (0..1_000).filter_map(|_| advances.spend(START, asks).wanted).collect::<Vec<_>>();
     assert_eq!(wanted.len(), 1, "one question at a time");
     advances.refused(START, ID, wanted[0].number, ADVANCE);
     let later = advances.spend(START + 2 * ADVANCE, asks).wanted.expect("it is busy");
     assert_eq!(later.units, 10);
     advances.refused(START + 2 * ADVANCE, ID, later.number, ADVANCE);
-    advances.saw(START + 2 * ADVANCE, ID, 19, MILLISECOND);
+    advances.saw(START + 2 * ADVANCE, ID, word(19));
     assert_eq!(advances.spend(START + 4 * ADVANCE, asks).wanted, None, "one unit is not worth a question");
 }
 
@@ -213,13 +218,29 @@ pub(crate) fn a_refusal_is_followed_by_a_pause() {
     assert_eq!(asked(50, 150), 1);
 }
 
+/// An answer that was overtaken does not say that there is more than there is.
+pub(crate) fn the_last_word_of_the_store_counts() {
+    let (advances, units) = holding(40);
+    let told = |word: Word| {
+        advances.saw(START, ID, word);
+        advances.peek(START, ID, 1).map(|held| held.remaining - units)
+    };
+    let second = 1_000 * MILLISECOND;
+
+    assert_eq!(told(Word { said_at: 50 * second, left: 700, reset_after: 1 }), Some(700));
+    assert_eq!(told(Word { said_at: 50 * second - 1, left: 900, reset_after: 1 }), Some(700));
+    assert_eq!(told(Word { said_at: 50 * second, left: 699, reset_after: 1 }), Some(699));
+    assert_eq!(told(Word { said_at: 50 * second, left: 800, reset_after: 1 }), Some(699));
+    assert_eq!(told(Word { said_at: 30 * second, left: 800, reset_after: 1 }), Some(800), "the clock of the store was set");
+}
+
 /// A flood of keys that are asked for once leaves nothing behind, and does not keep others from being remembered for long.
 pub(crate) fn strangers_do_not_fill_the_memory() {
     let advances = Advances::<()>::new(1);
-    let id = |number: u64| AccountId { meter: 7, counter: Digest([number, number * 31]) };
-    let is_known = |now: u64, id: AccountId| {
+    let id = |number: u64| HoldingId { meter: 7, counter: Digest([number, number * 31]) };
+    let is_known = |now: u64, id: HoldingId| {
         advances.spend(now, Asks { id, ..ONE });
-        advances.saw(now, id, 1_000, 0);
+        advances.saw(now, id, word(1_000));
         (0..10).any(|_| advances.spend(now, Asks { id, ..ONE }).wanted.is_some())
     };
     for number in 0..200_000 {

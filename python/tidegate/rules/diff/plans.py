@@ -99,7 +99,7 @@ def quota_effect(old: str, new: str) -> Effect | None:
     if before.get("calendar") != after.get("calendar"):
         return None
     effects = [by_size(_size(before, name), _size(after, name)) for name in _MORE_IS_LOOSER]
-    effects += [by_size(-before.get(name, 0), -after.get(name, 0)) for name in ("period_ns", "min_interval_ns")]
+    effects += [by_size(-before.get(name, 0), -after.get(name, 0)) for name in ("period_ns", "min_interval_ns", "advance_ns")]
     return together([effect for effect in effects if effect is not None])
 
 

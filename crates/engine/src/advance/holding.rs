@@ -13,7 +13,9 @@ const WORTH_IT: u64 = 4;
 const GRANTS_MAX: usize = 2;
 /// How far clocks of this process and of the store may run apart, one part in so many.
 const DRIFT: u64 = 1_000;
-/// An account that nobody asked for so many times `advance` is forgotten.
+/// Answers do not overtake each other by more than this; a clock of which it seems so was set.
+const CLOCK_STEP: u64 = 10_000_000_000;
+/// A holding that nobody asked for so many times `advance` is forgotten.
 const IDLE: u64 = 16;
 
 /// What the store gave.
@@ -31,12 +33,21 @@ pub struct Granted<H> {
     pub ends_after: Option<u64>,
     /// Where the charge went.
     pub receipt: Receipt,
-    /// What is left in the store, and when everything is there again.
-    pub left: u64,
-    /// The same in time.
-    pub reset_after: u64,
+    /// What the store said is left.
+    pub word: Word,
     /// What is needed to give units back.
     pub handle: H,
+}
+
+/// What the store said of a counter.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Word {
+    /// When, by its own clock.
+    pub said_at: u64,
+    /// What is left there.
+    pub left: u64,
+    /// The wait until everything is there again.
+    pub reset_after: u64,
 }
 
 /// Units of a request that were here.
@@ -64,7 +75,7 @@ pub struct Unspent<H> {
 }
 
 #[derive(Debug)]
-pub(super) struct Account<H> {
+pub(super) struct Holding<H> {
     demand: Demand,
     is_worth_it: bool,
     /// The oldest first.
@@ -76,6 +87,8 @@ pub(super) struct Account<H> {
     /// How many units came last.
     last: u64,
     left: u64,
+    /// When the store said that, by its own clock.
+    said_at: u64,
     reset_at: u64,
     idle_at: u64,
 }
@@ -90,7 +103,7 @@ struct Grant<H> {
     handle: H,
 }
 
-impl<H: Clone> Account<H> {
+impl<H: Clone> Holding<H> {
     pub(super) fn new(now: u64) -> Self {
         Self {
             demand: Demand::new(now),
@@ -100,6 +113,7 @@ impl<H: Clone> Account<H> {
             quiet_until: 0,
             last: 0,
             left: 0,
+            said_at: 0,
             reset_at: 0,
             idle_at: now,
         }
@@ -156,19 +170,24 @@ impl<H: Clone> Account<H> {
         self.asking = Some(number);
     }
 
-    pub(super) fn saw(&mut self, now: u64, left: u64, reset_after: u64) {
-        (self.left, self.reset_at) = (left, now.saturating_add(reset_after));
+    /// Answers come in any order. What an older one says is left has been taken since, unless the clock of the store was set back.
+    pub(super) fn saw(&mut self, now: u64, Word { said_at, left, reset_after }: Word) {
+        if said_at >= self.said_at || self.said_at - said_at > CLOCK_STEP {
+            let is_same = said_at == self.said_at;
+            self.left = if is_same { left.min(self.left) } else { left };
+            (self.said_at, self.reset_at) = (said_at, now.saturating_add(reset_after));
+        }
     }
 
     pub(super) fn granted(&mut self, now: u64, granted: Granted<H>) -> Option<Unspent<H>> {
-        let Granted { number, units, asked_at, advance_ns, ends_after, receipt, left, reset_after, handle } = granted;
+        let Granted { number, units, asked_at, advance_ns, ends_after, receipt, word, handle } = granted;
         // An answer to a question of before the counter was reset: its charge is gone.
         if self.asking != Some(number) {
             return None;
         }
         self.asking = None;
         self.last = units;
-        self.saw(now, left, reset_after);
+        self.saw(now, word);
         let lasts = advance_ns - advance_ns / DRIFT;
         let lasts = ends_after.filter(|_| !Mutant::AdvanceOutlivesWindow.is_active()).map_or(lasts, |ends| lasts.min(ends));
         let until = if Mutant::AdvanceFromTheAnswer.is_active() { now } else { asked_at } + lasts;
