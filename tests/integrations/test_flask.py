@@ -149,6 +149,35 @@ def test_views_of_one_scope_are_counted_together(app: Flask) -> None:
     assert [200, 200, 429, 429] == statuses(app, "/invite", "/remind", "/invite", "/remind")
 
 
+def test_a_limit_above_its_route_is_told_at_the_first_request(app: Flask, caplog: pytest.LogCaptureFixture) -> None:
+    """
+    It limits nothing, which nobody would notice. A view that is registered with and without a limit is meant so.
+    """
+    Tidegate(app)
+
+    @limit("1/minute")
+    @app.get("/above")
+    def above() -> str:
+        return "above"
+
+    @app.get("/below")
+    @limit("1/minute")
+    def below() -> str:
+        return "below"
+
+    def twice() -> str:
+        return "twice"
+
+    app.add_url_rule("/free", "free", twice)
+    app.add_url_rule("/limited", "limited", limit("1/minute")(limit("2/minute")(twice)))
+    client = app.test_client()
+    assert (above.__name__, below.__name__) == ("above", "below")
+    answers = [client.get(path).status_code for path in ("/above", "/above", "/below", "/below", "/limited", "/limited", "/free")]
+
+    assert [200, 200, 200, 429, 200, 429, 200] == answers
+    assert ["the view 'above' is not limited"] == [record.getMessage().partition(":")[0] for record in caplog.records]
+
+
 def test_async_views_are_limited(app: Flask) -> None:
     """
     Flask runs them on an event loop of their own.

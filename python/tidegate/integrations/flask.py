@@ -17,6 +17,7 @@ from tidegate.errors import ConfigError
 from tidegate.integrations._address import peer_address
 from tidegate.integrations._environ import attributes_of, path_of
 from tidegate.integrations._exchange import Exchange
+from tidegate.integrations._flask_order import note, tell_misplaced
 from tidegate.integrations._guard import PROBLEM_JSON, Guard, problem, problem_members
 from tidegate.integrations._routes import LimitOptions, RouteGuards, RouteLimit, application_options
 from tidegate.integrations._settings import GuardOptions
@@ -134,7 +135,7 @@ class Tidegate:
         if self._quotas is not None:
             settings["quotas"] = self._quotas
         state = app.extensions[_EXTENSION] = _State(settings)
-        app.wsgi_app = _Entry(app.wsgi_app)  # type: ignore[method-assign]  # as Flask tells to do it
+        app.wsgi_app = _Entry(app.wsgi_app, app)  # type: ignore[method-assign]  # as Flask tells to do it
         if state.guard is not None:
             app.before_request(state.admit)
 
@@ -172,10 +173,15 @@ class _Entry:
     Where requests come in and responses go out: the fields are added here, and slots are held until the body has ended.
     """
 
-    def __init__(self, app: WSGIApplication) -> None:
+    def __init__(self, app: WSGIApplication, flask: Flask) -> None:
         self._app = app
+        self._unchecked: Flask | None = flask
 
     def __call__(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
+        if self._unchecked is not None:
+            # All views are there by the first request.
+            flask, self._unchecked = self._unchecked, None
+            tell_misplaced(flask)
         exchange = environ[_EXCHANGE] = Exchange()
         return serve(self._app, environ, start_response, exchange)
 
@@ -213,6 +219,7 @@ def limit(quotas: Quotas, **options: Unpack[LimitOptions]) -> Callable[[Decorate
             return context.app.ensure_sync(view)(*args, **kwargs) if is_async else view(*args, **kwargs)
 
         setattr(limited, _DEPTH, depth)
+        note(view, limited)
         return cast(Decorated, limited)
 
     return decorate

@@ -51,7 +51,7 @@ mod tests {
         demand.count(1_200, 1, 100);
         assert_eq!(demand.per_span(), 30);
         demand.count(1_650, 1, 100);
-        assert_eq!((demand.per_span(), demand.since()), (1, 1_600));
+        assert_eq!((demand.per_span(), demand.since()), (2, 1_600));
         demand.count(u64::MAX, 1, 100);
         assert_eq!(demand.per_span(), 1);
     }
