@@ -16,7 +16,7 @@ const DRIFT: u64 = 1_000;
 /// Answers do not overtake each other by more than this; a clock of which it seems so was set.
 const CLOCK_STEP: u64 = 10_000_000_000;
 /// A holding that nobody asked for so many times `advance` is forgotten.
-const IDLE: u64 = 16;
+const IDLE: u64 = 4;
 
 /// What the store gave.
 #[derive(Debug, Clone)]
@@ -188,9 +188,9 @@ impl<H: Clone> Holding<H> {
         self.asking = None;
         self.last = units;
         self.saw(now, word);
-        let lasts = advance_ns - advance_ns / DRIFT;
-        let lasts = ends_after.filter(|_| !Mutant::AdvanceOutlivesWindow.is_active()).map_or(lasts, |ends| lasts.min(ends));
-        let until = if Mutant::AdvanceFromTheAnswer.is_active() { now } else { asked_at } + lasts;
+        let ends_after = ends_after.filter(|_| !Mutant::AdvanceOutlivesWindow.is_active());
+        let lasts = ends_after.map_or(advance_ns, |ends_after| ends_after.min(advance_ns));
+        let until = if Mutant::AdvanceFromTheAnswer.is_active() { now } else { asked_at } + lasts - lasts / DRIFT;
         if until <= now {
             return Some(Unspent { units, receipt, handle });
         }
