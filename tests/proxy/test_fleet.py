@@ -5,10 +5,13 @@ Several proxies before several servers on one store: together they admit exactly
 from __future__ import annotations
 
 import http.client
-import threading
+import signal
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from typing import TYPE_CHECKING
+
+import tidegate.rules
+from tidegate import Limiter
 
 if TYPE_CHECKING:
     from tests.conftest import Eventually
@@ -45,6 +48,49 @@ rules:
 """
 
 
+IN_ADVANCE = f"""
+version: 1
+identity: [{{header: x-api-key}}]
+rules: [{{name: in_advance, per: client, quotas: {LIMIT * 3}/day advance 1m}}]
+"""
+
+
+def test_a_fleet_that_takes_units_in_advance_admits_no_more_and_loses_none(server: Single) -> None:
+    """
+    Three proxies hold units that the others do not have. When they stop, exactly what was not spent is there.
+    """
+    settings = {"store": server.url(), "budget": "5s", "secret": "of another fleet"}
+    with ExitStack() as stack, Upstream() as behind:
+        fleet = [stack.enter_context(Running([behind.url], IN_ADVANCE, settings)) for _ in range(PROXIES)]
+        with ThreadPoolExecutor(PROXIES * THREADS) as pool:
+            seen = [status for statuses in pool.map(_ask_often, fleet * THREADS) for status in statuses]
+        in_advance = sum(proxy.metric("ratelimit_advance_admissions_total") for proxy in fleet)
+        for proxy in fleet:
+            proxy.send(signal.SIGTERM)
+            assert proxy.wait() == 0
+    admitted = seen.count(200)
+    rules = tidegate.rules.load("rules.yaml", text=IN_ADVANCE)
+    with Limiter.from_rules(rules, store=server.url(), secret="of another fleet", budget=5) as limiter:
+        left = limiter.peek({"headers": {"x-api-key": "everybody"}}).remaining
+
+    assert left is not None
+    assert LIMIT < admitted
+    assert admitted + left == LIMIT * 3
+    assert in_advance > 0
+
+
+def _ask_often(proxy: Running) -> list[int]:
+    connection = http.client.HTTPConnection(proxy.address.removeprefix("http://"), timeout=30)
+    statuses = []
+    for _ in range(EACH):
+        connection.request("GET", "/", headers={"x-api-key": "everybody"})
+        response = connection.getresponse()
+        response.read()
+        statuses.append(response.status)
+    connection.close()
+    return statuses
+
+
 def test_a_fleet_admits_exactly_what_the_rule_says(server: Single, eventually: Eventually) -> None:
     """
     Three proxies, one store, five servers, 360 requests at once: 200 pass, each server gets its share, and slots are counted together too.
@@ -53,22 +99,8 @@ def test_a_fleet_admits_exactly_what_the_rule_says(server: Single, eventually: E
         servers = [stack.enter_context(Upstream()) for _ in range(SERVERS)]
         settings = {"store": server.url(), "budget": "5s", "secret": "of the fleet"}
         fleet = [stack.enter_context(Running([one.url for one in servers], RULES, settings)) for _ in range(PROXIES)]
-        statuses: list[int] = []
-
-        def load(proxy: Running) -> None:
-            connection = http.client.HTTPConnection(proxy.address.removeprefix("http://"), timeout=30)
-            for _ in range(EACH):
-                connection.request("GET", "/", headers={"x-api-key": "everybody"})
-                response = connection.getresponse()
-                response.read()
-                statuses.append(response.status)
-            connection.close()
-
-        threads = [threading.Thread(target=load, args=(proxy,)) for proxy in fleet for _ in range(THREADS)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+        with ThreadPoolExecutor(PROXIES * THREADS) as pool:
+            statuses = [status for seen in pool.map(_ask_often, fleet * THREADS) for status in seen]
 
         assert {200: LIMIT, 429: PROXIES * THREADS * EACH - LIMIT} == {status: statuses.count(status) for status in set(statuses)}
         counts = [one.count for one in servers]
