@@ -20,12 +20,13 @@
 //! | `request_id` | a name for each request |
 //! | `refuse` | a request that goes nowhere, and what becomes of its body |
 //! | `settle` | costs that only the server knows |
+//! | `short` | requests over HTTP/1 that are not read by hyper |
 //! | `slot` | what concurrency quotas lend, held until the response has ended |
 //! | `tunnel` | `WebSocket`: connections that are no longer ones of HTTP |
 //!
 //! # The life of a request
 //!
-//! 1. hyper has read the head, and refused what is malformed. `head::checked` refuses what could be understood in two ways, and finds the host.
+//! 1. hyper has read the head, and refused what is malformed; or `short` has, because nothing was special about it. `head::checked` refuses what could be understood in two ways, and finds the host.
 //! 2. `route` finds the group. Who fits no route is answered 404, before anything is counted.
 //! 3. The rules decide, on the same facts as for forward-auth. Who is denied is answered at once: no server hears of it.
 //! 4. What a `leaky_bucket` asks to wait is waited; slots of concurrency quotas are held from here on.
@@ -59,6 +60,7 @@ mod route;
 mod server;
 pub mod settings;
 mod settle;
+mod short;
 mod slot;
 mod table;
 mod tend;
@@ -70,6 +72,7 @@ pub(crate) use health::State;
 pub use rehearse::rehearse;
 pub(crate) use request_body::Progress;
 pub use settings::ProxySettings;
+pub(crate) use short::shortcut;
 pub(crate) use tend::tend;
 pub use tunnel::Tunnel;
 
@@ -217,11 +220,11 @@ impl Proxy {
     }
 }
 
-/// Answers a request on the port of the proxy.
+/// Answers a request on the port of the proxy. `None` is no body.
 ///
 /// # Panics
 /// The app has no proxy.
-pub async fn serve(app: Arc<App>, peer: Peer, mut request: Request<Incoming>) -> Response<Body> {
+pub(crate) async fn serve(app: Arc<App>, peer: Peer, mut request: Request<Option<Incoming>>) -> Response<Body> {
     let watch = app.watch(Protocol::Proxy, request.headers());
     let proxy = app.proxy.as_ref().expect("only an app with a proxy listens for it");
     let table = proxy.table.load_full();
@@ -256,7 +259,7 @@ async fn answer(
     app: &Arc<App>,
     table: &Table,
     From { peer, scheme }: From,
-    request: Request<Incoming>,
+    request: Request<Option<Incoming>>,
     Notes { watch, entry }: &mut Notes,
 ) -> Response<Body> {
     let (head, body) = request.into_parts();

@@ -40,6 +40,6 @@ pub fn rehearse(
     let server = group.choose(&[], Instant::now()).ok_or(StatusCode::BAD_GATEWAY)?;
     let path = route.path(&head.uri);
     let origin = Origin { peer, is_trusted: table.is_trusted(peer), host: host.as_ref(), scheme: proxy.scheme };
-    let asked = Asked { wants: Wants::of(&head), head, body: RequestBody::new(body), path, origin };
+    let asked = Asked { wants: Wants::of(&head), head, body: RequestBody::new(Some(body)), path, origin };
     Ok(Outgoing::new(asked, group).request(&server, group))
 }

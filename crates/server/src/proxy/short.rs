@@ -1,0 +1,70 @@
+//! Which requests are plain: they came as a whole over HTTP/1.1, have no body, and ask nothing of their connection but to stay.
+//!
+//! They are read here, by the parser that hyper has too, and are answered as all others are. Nothing is refused: whatever is not plain, or is wrong, is left
+//! to hyper. So this may take a request too few, and never one that hyper would read in another way.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Uri};
+use httparse::{EMPTY_HEADER, Header, Status};
+
+use super::serve;
+use crate::app::{App, Peer};
+use crate::server::Shortcut;
+
+/// The most fields of a plain request.
+const FIELDS_MAX: usize = 64;
+
+/// Room for the fields that servers are told in addition.
+const FIELDS_ADDED: usize = 6;
+
+/// Begins to answer the request at the beginning of these bytes, if it is plain.
+pub(crate) fn shortcut(app: &Arc<App>, peer: Peer, bytes: &[u8]) -> Shortcut {
+    let Some((request, bytes)) = read(bytes, app.settings.limits.head_bytes) else { return Shortcut::None };
+    Shortcut::Forwarded { request: bytes, response: Box::pin(serve(Arc::clone(app), peer, request.map(|()| None))) }
+}
+
+/// A plain request at the beginning of these bytes, and the bytes that it has. `None` if it is another one, or none.
+fn read(bytes: &[u8], head_bytes: usize) -> Option<(Request<()>, Bytes)> {
+    let mut fields = [EMPTY_HEADER; FIELDS_MAX];
+    let mut parsed = httparse::Request::new(&mut fields);
+    let Ok(Status::Complete(head_len)) = parsed.parse(bytes) else { return None };
+    let target = parsed.path.filter(|target| target.starts_with('/'))?;
+    let is_plain = parsed.version == Some(1) && head_len <= head_bytes && parsed.headers.iter().all(is_plain);
+    let method = Method::from_bytes(parsed.method?.as_bytes()).ok().filter(|method| is_plain && has_plain_response(method))?;
+    let whole = Bytes::copy_from_slice(&bytes[..head_len]);
+    let part = |part: &[u8]| {
+        let begin = part.as_ptr().addr() - bytes.as_ptr().addr();
+        whole.slice(begin..begin + part.len())
+    };
+    let mut headers = HeaderMap::with_capacity(parsed.headers.len() + FIELDS_ADDED);
+    for field in &*parsed.headers {
+        let name = HeaderName::from_bytes(field.name.as_bytes()).ok()?;
+        headers.append(name, HeaderValue::from_maybe_shared(part(field.value)).ok()?);
+    }
+    let mut request = Request::new(());
+    *request.method_mut() = method;
+    *request.uri_mut() = Uri::from_maybe_shared(part(target.as_bytes())).ok()?;
+    *request.headers_mut() = headers;
+    Some((request, whole))
+}
+
+/// Whether a response to this method can be plain: one to `HEAD` has a length and no body.
+fn has_plain_response(method: &Method) -> bool {
+    *method != Method::HEAD && *method != Method::CONNECT
+}
+
+/// Whether a field says nothing about the connection, or about a body.
+fn is_plain(field: &Header<'_>) -> bool {
+    let is = |name: &str| field.name.eq_ignore_ascii_case(name);
+    match field.name.len() {
+        2 => !is("te"),
+        6 => !is("expect"),
+        7 => !is("upgrade") && !is("trailer"),
+        10 if is("connection") => field.value.eq_ignore_ascii_case(b"keep-alive"),
+        14 => !is("content-length"),
+        17 => !is("transfer-encoding"),
+        _ => true,
+    }
+}
