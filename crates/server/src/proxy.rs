@@ -22,6 +22,7 @@
 //! | `settle` | costs that only the server knows |
 //! | `short` | requests over HTTP/1 that are not read by hyper |
 //! | `slot` | what concurrency quotas lend, held until the response has ended |
+//! | `spare` | room for fields, kept for the next message |
 //! | `tunnel` | `WebSocket`: connections that are no longer ones of HTTP |
 //!
 //! # The life of a request
@@ -62,6 +63,7 @@ pub mod settings;
 mod settle;
 mod short;
 mod slot;
+mod spare;
 mod table;
 mod tend;
 mod tls;
@@ -73,6 +75,7 @@ pub use rehearse::rehearse;
 pub(crate) use request_body::Progress;
 pub use settings::ProxySettings;
 pub(crate) use short::shortcut;
+pub(crate) use spare::take_back;
 pub(crate) use tend::tend;
 pub use tunnel::Tunnel;
 
@@ -276,7 +279,9 @@ async fn answer(
         let problem = Problem::new(StatusCode::NOT_FOUND, "no route leads from here to a server");
         return refuse::with(problem.into_response(), wants, &head, body);
     };
-    let facts = Forwardable { head: &head, host: host.as_ref(), scheme, peer };
+    // Three are told it.
+    let address = peer.address.map(|address| address.to_string());
+    let facts = Forwardable { head: &head, host: host.as_ref(), scheme, address: address.as_deref() };
     let begun = match app.engine.begin_request(Origin::Check, &facts, None, CheckOptions::default()) {
         Ok(begun) => begun,
         Err(error) => return refuse::with(Problem::from(error).into_response(), wants, &head, body),
@@ -295,17 +300,18 @@ async fn answer(
     let slot = Slot::hold(&app.engine, &decision);
     let delay = Duration::from_nanos(decision.verdict().delay());
     if !delay.is_zero() {
-        tokio::time::sleep(delay).await;
+        // What is rare lies elsewhere, so that what is not has less to move.
+        Box::pin(tokio::time::sleep(delay)).await;
     }
     let is_trusted = table.is_trusted(peer);
-    let origin = head::Origin { peer, is_trusted, host: host.as_ref(), scheme };
+    let origin = head::Origin { address: address.as_deref(), is_trusted, host: host.as_ref(), scheme };
     let group = &table.groups[route.group];
     let path = route.path(&head.uri);
     let asked = forward::Asked { head, body: RequestBody::new(body), path, wants, origin };
     let mut response = forward::forward(group, asked, slot, entry).await;
     let headers = response.headers_mut();
     let settled = match &table.cost_header {
-        Some(field) => settle::settle(&app.engine, &decision, field, headers).await,
+        Some(field) => Box::pin(settle::settle(&app.engine, &decision, field, headers)).await,
         None => None,
     };
     tell(headers, app, settled.as_ref().unwrap_or(&decision));

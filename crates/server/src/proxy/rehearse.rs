@@ -39,7 +39,9 @@ pub fn rehearse(
     let group = &table.groups[route.group];
     let server = group.choose(&[], Instant::now()).ok_or(StatusCode::BAD_GATEWAY)?;
     let path = route.path(&head.uri);
-    let origin = Origin { peer, is_trusted: table.is_trusted(peer), host: host.as_ref(), scheme: proxy.scheme };
+    let address = peer.address.map(|address| address.to_string());
+    let origin =
+        Origin { address: address.as_deref(), is_trusted: table.is_trusted(peer), host: host.as_ref(), scheme: proxy.scheme };
     let asked = Asked { wants: Wants::of(&head), head, body: RequestBody::new(Some(body)), path, origin };
     Ok(Outgoing::new(asked, group).request(&server, group))
 }

@@ -3,21 +3,19 @@
 //! They are read here, by the parser that hyper has too, and are answered as all others are. Nothing is refused: whatever is not plain, or is wrong, is left
 //! to hyper. So this may take a request too few, and never one that hyper would read in another way.
 
+use std::mem::MaybeUninit;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Uri};
-use httparse::{EMPTY_HEADER, Header, Status};
+use http::{HeaderName, HeaderValue, Method, Request, Uri};
+use httparse::{Header, Status};
 
-use super::serve;
+use super::{serve, spare};
 use crate::app::{App, Peer};
 use crate::server::Shortcut;
 
 /// The most fields of a plain request.
 const FIELDS_MAX: usize = 64;
-
-/// Room for the fields that servers are told in addition.
-const FIELDS_ADDED: usize = 6;
 
 /// Begins to answer the request at the beginning of these bytes, if it is plain.
 pub(crate) fn shortcut(app: &Arc<App>, peer: Peer, bytes: &[u8]) -> Shortcut {
@@ -27,9 +25,9 @@ pub(crate) fn shortcut(app: &Arc<App>, peer: Peer, bytes: &[u8]) -> Shortcut {
 
 /// A plain request at the beginning of these bytes, and the bytes that it has. `None` if it is another one, or none.
 fn read(bytes: &[u8], head_bytes: usize) -> Option<(Request<()>, Bytes)> {
-    let mut fields = [EMPTY_HEADER; FIELDS_MAX];
-    let mut parsed = httparse::Request::new(&mut fields);
-    let Ok(Status::Complete(head_len)) = parsed.parse(bytes) else { return None };
+    let mut fields = [const { MaybeUninit::uninit() }; FIELDS_MAX];
+    let mut parsed = httparse::Request::new(&mut []);
+    let Ok(Status::Complete(head_len)) = parsed.parse_with_uninit_headers(bytes, &mut fields) else { return None };
     let target = parsed.path.filter(|target| target.starts_with('/'))?;
     let is_plain = parsed.version == Some(1) && head_len <= head_bytes && parsed.headers.iter().all(is_plain);
     let method = Method::from_bytes(parsed.method?.as_bytes()).ok().filter(|method| is_plain && has_plain_response(method))?;
@@ -38,7 +36,7 @@ fn read(bytes: &[u8], head_bytes: usize) -> Option<(Request<()>, Bytes)> {
         let begin = part.as_ptr().addr() - bytes.as_ptr().addr();
         whole.slice(begin..begin + part.len())
     };
-    let mut headers = HeaderMap::with_capacity(parsed.headers.len() + FIELDS_ADDED);
+    let mut headers = spare::fields(parsed.headers.len());
     for field in &*parsed.headers {
         let name = HeaderName::from_bytes(field.name.as_bytes()).ok()?;
         headers.append(name, HeaderValue::from_maybe_shared(part(field.value)).ok()?);

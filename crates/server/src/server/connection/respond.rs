@@ -14,6 +14,7 @@ use super::super::stream::Io;
 use crate::body::{Body, BrokenOff};
 use crate::http::extend_date;
 use crate::metrics::ConnectionFailure;
+use crate::proxy::take_back;
 
 /// Room for the head of a usual response, and for a short body behind it.
 const RESPONSE_BYTES: usize = 1_024;
@@ -39,7 +40,9 @@ impl Responding {
     pub(super) fn new(response: Response<Body>, running: Running, context: &mut Context<'_>) -> Result<Self, Other> {
         let Some(length) = plain_length(&response) else { return Err(Other(response)) };
         let mut bytes = head(&response, length);
-        let mut this = Self { bytes: Bytes::new(), body: Some(running.counted(response.into_body())), left: length };
+        let (fields, body) = response.into_parts();
+        take_back(fields.headers);
+        let mut this = Self { bytes: Bytes::new(), body: Some(running.counted(body)), left: length };
         if length == 0 {
             this.body = None;
         } else if let Poll::Ready(part) = this.poll_part(context) {
