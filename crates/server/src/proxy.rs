@@ -71,7 +71,7 @@ mod tunnel;
 
 pub(crate) use counts::{GroupSummary, Outcome, ServerSummary};
 pub(crate) use health::State;
-pub use rehearse::rehearse;
+pub use rehearse::{rehearse, rehearse_short};
 pub(crate) use request_body::Progress;
 pub use settings::ProxySettings;
 pub(crate) use short::shortcut;

@@ -206,7 +206,9 @@ fn forwarded(origin: Origin<'_>) -> String {
         Some(address) => ["for=", address, ""],
         None => ["for=unknown", "", ""],
     };
-    address.iter().for_each(|part| element.push_str(part));
+    for part in address {
+        element.push_str(part);
+    }
     // Authorities have neither quotes nor backslashes.
     for part in origin.host.map(|host| [";host=\"", host.as_str(), "\""]).iter().flatten() {
         element.push_str(part);

@@ -24,7 +24,7 @@ pub(crate) fn shortcut(app: &Arc<App>, peer: Peer, bytes: &[u8]) -> Shortcut {
 }
 
 /// A plain request at the beginning of these bytes, and the bytes that it has. `None` if it is another one, or none.
-fn read(bytes: &[u8], head_bytes: usize) -> Option<(Request<()>, Bytes)> {
+pub(super) fn read(bytes: &[u8], head_bytes: usize) -> Option<(Request<()>, Bytes)> {
     let mut fields = [const { MaybeUninit::uninit() }; FIELDS_MAX];
     let mut parsed = httparse::Request::new(&mut []);
     let Ok(Status::Complete(head_len)) = parsed.parse_with_uninit_headers(bytes, &mut fields) else { return None };
@@ -64,5 +64,51 @@ fn is_plain(field: &Header<'_>) -> bool {
         14 => !is("content-length"),
         17 => !is("transfer-encoding"),
         _ => true,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read_text(text: &str) -> Option<(Request<()>, Bytes)> {
+        read(text.as_bytes(), 8_192)
+    }
+
+    #[test]
+    fn a_plain_request_is_read_and_what_follows_is_not() {
+        let text = "DELETE /a?b=c HTTP/1.1\r\nHost: x\r\nX-A: 1\r\nx-a: 2\r\nConnection: Keep-Alive\r\n\r\n";
+        let (request, whole) = read_text(&format!("{text}GET / HTTP/1.1\r\n")).expect("a plain one");
+        assert_eq!(whole, text);
+        assert_eq!((request.method(), request.uri()), (&Method::DELETE, &Uri::from_static("/a?b=c")));
+        let fields: Vec<_> = request.headers().iter().map(|(name, value)| (name.as_str(), value.as_bytes())).collect();
+        assert_eq!(fields, [("host", &b"x"[..]), ("x-a", b"1"), ("x-a", b"2"), ("connection", b"Keep-Alive")]);
+        assert!(read(text.as_bytes(), text.len()).is_some() && read(text.as_bytes(), text.len() - 1).is_none());
+    }
+
+    #[test]
+    fn everything_else_is_left_to_hyper() {
+        let table = [
+            ("", ""),
+            ("GET / HTTP/1.1", "host: a\r\n"),
+            ("GET / HTTP/1.0", "host: a\r\n\r\n"),
+            ("HEAD / HTTP/1.1", "host: a\r\n\r\n"),
+            ("CONNECT a:1 HTTP/1.1", "host: a\r\n\r\n"),
+            ("OPTIONS * HTTP/1.1", "host: a\r\n\r\n"),
+            ("GET http://a/ HTTP/1.1", "host: a\r\n\r\n"),
+            ("GET / HTTP/1.1", "content-length: 0\r\n\r\n"),
+            ("GET / HTTP/1.1", "Transfer-Encoding: chunked\r\n\r\n"),
+            ("GET / HTTP/1.1", "connection: close\r\n\r\n"),
+            ("GET / HTTP/1.1", "connection: keep-alive, x-a\r\n\r\n"),
+            ("GET / HTTP/1.1", "upgrade: websocket\r\n\r\n"),
+            ("GET / HTTP/1.1", "expect: 100-continue\r\n\r\n"),
+            ("GET / HTTP/1.1", "te: trailers\r\n\r\n"),
+            ("GET / HTTP/1.1", "trailer: x-a\r\n\r\n"),
+            ("GET / HTTP/1.1", "content-length : 1\r\n\r\n"),
+            ("GET / HTTP/1.1", "x-a: 1\r\n 2\r\n\r\n"),
+        ];
+        for (line, fields) in table {
+            assert!(read_text(&format!("{line}\r\n{fields}")).is_none(), "{line}: {fields}");
+        }
     }
 }

@@ -144,8 +144,8 @@ impl Activity {
     }
 
     /// Notes what answers the next request over HTTP/1.
-    pub(super) fn answer_next(&self, response: Response<Body>) {
-        *self.ahead.lock() = Some(Box::new(response));
+    pub(super) fn answer_next(&self, response: Box<Response<Body>>) {
+        *self.ahead.lock() = Some(response);
     }
 
     /// What answers this request, if that is known already.

@@ -85,6 +85,7 @@ struct Http1<H, C, F> {
     long: F,
 }
 
+#[allow(clippy::large_enum_variant, reason = "most connections stay on the short way, and are not to be looked for elsewhere")]
 enum Way<H, C> {
     Short(Short<H>),
     Long(Box<C>),

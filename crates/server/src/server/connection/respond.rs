@@ -33,12 +33,12 @@ pub(super) struct Responding {
 }
 
 /// A response that somebody else has to send.
-pub(super) struct Other(pub(super) Response<Body>);
+pub(super) struct Other(pub(super) Box<Response<Body>>);
 
 impl Responding {
     /// Begins to send the response to a request that is no `HEAD`.
     pub(super) fn new(response: Response<Body>, running: Running, context: &mut Context<'_>) -> Result<Self, Other> {
-        let Some(length) = plain_length(&response) else { return Err(Other(response)) };
+        let Some(length) = plain_length(&response) else { return Err(Other(Box::new(response))) };
         let mut bytes = head(&response, length);
         let (fields, body) = response.into_parts();
         take_back(fields.headers);

@@ -249,7 +249,8 @@ impl<H: Handler> Short<H> {
             self.activity.end_soon();
         }
         // Who is to be told that this answer is the last one is told so by hyper.
-        let begun = if self.activity.is_last() { Err(Other(response)) } else { Responding::new(response, running, context) };
+        let begun =
+            if self.activity.is_last() { Err(Other(Box::new(response))) } else { Responding::new(response, running, context) };
         match begun {
             Ok(responding) => {
                 self.step = Step::Respond(responding);
