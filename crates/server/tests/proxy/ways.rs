@@ -29,7 +29,8 @@ async fn tell_back(mut stream: TcpStream) {
     while let Some(heard) = next(&mut stream, &mut read).await {
         let path = heard.split(' ').nth(1).unwrap_or_default();
         let is_head = heard.starts_with("HEAD ");
-        let body = if path.contains("long") { heard.repeat(400) } else { heard.clone() };
+        let times = [("huge", 20_000), ("long", 400)].iter().find(|(word, _)| path.contains(word)).map_or(1, |(_, times)| *times);
+        let body = heard.repeat(times);
         let (fields, body) = match path {
             _ if path.contains("chunks") => ("transfer-encoding: chunked", format!("{:x}\r\n{body}\r\n0\r\n\r\n", body.len())),
             _ if path.contains("nothing") => ("x-none: 1", String::new()),
@@ -163,6 +164,7 @@ fn both_ways_answer_alike() {
         get("/nothing", "") + &get("/", ""),
         get("/ends", "") + &get("/", ""),
         get("/long", "") + &get("/long", ""),
+        get("/huge", "") + &get("/", ""),
         get("/long/chunks", "te: trailers\r\n"),
         get("/", "connection: close\r\n"),
         get("/../a", ""),
