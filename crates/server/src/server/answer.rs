@@ -134,7 +134,7 @@ pub(super) fn answer<H: Handler>(
         request.extensions_mut().insert(Unclear);
     }
     Answering {
-        ahead: activity.take_ahead(),
+        ahead: if H::PASSES_ON { activity.take_ahead() } else { None },
         running: Some(Running::new(activity, H::HAS_TIMEOUTS)),
         port,
         is_http1,
