@@ -84,7 +84,7 @@ fn assert_answered(path: &str, answer: &Value) {
 
 /// What is answered on the short way is a whole answer to a whole request.
 fn assert_shortcut(bytes: &[u8]) {
-    let Shortcut::Answered { taken, answer } = Http::shortcut(&APP, bytes) else { return };
+    let Shortcut::Answered { taken, answer } = Http::shortcut(&APP, Peer { address: None }, bytes) else { return };
     assert!(taken <= bytes.len());
     let text = std::str::from_utf8(&answer).expect("text");
     let (head, body) = text.split_once("\r\n\r\n").expect("a head");

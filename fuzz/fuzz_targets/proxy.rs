@@ -1,7 +1,7 @@
 //! Any bytes on a connection to the proxy: whatever of them reaches a server is one request, of which there is one reading only.
 //!
 //! The first byte of the input says how the rest is divided, the rest is what a client sends. hyper reads it as it does for the proxy, and writes what a
-//! server would be sent; that is read here as the strictest of servers would.
+//! server would be sent; that is read here as the strictest of servers would. What the short way takes is held against what hyper reads.
 
 #![no_main]
 
@@ -18,13 +18,13 @@ use std::task::{Context, Poll};
 
 use http::header::{CONNECTION, TRANSFER_ENCODING};
 use http::{HeaderMap, Request, Response};
-use hyper::body::Incoming;
+use hyper::body::{Body as _, Incoming};
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
 use libfuzzer_sys::fuzz_target;
 use tidegate_server::app::{App, Peer};
 use tidegate_server::body::Body;
-use tidegate_server::proxy::rehearse;
+use tidegate_server::proxy::{rehearse, rehearse_short};
 use tidegate_server::server::framing::Framing;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, DuplexStream, ReadBuf};
 use tokio::task::LocalSet;
@@ -62,9 +62,15 @@ fuzz_target!(|input: &[u8]| {
 async fn serve(bytes: &[u8], at_once: usize) {
     let framing = Rc::new(RefCell::new((Framing::default(), 0)));
     let client = Client { rest: bytes.to_vec(), at_once, framing: Rc::clone(&framing) };
-    let begun = Cell::new(0);
+    let begun = Rc::new(Cell::new(0));
+    let counted = Rc::clone(&begun);
+    let plain = rehearse_short(bytes);
+    let is_plain = plain.is_some();
     let service = service_fn(move |request: Request<Incoming>| {
         begun.set(begun.get() + 1);
+        if let (1, Some((plain, _))) = (begun.get(), &plain) {
+            assert_is_same(&request, plain);
+        }
         let is_clear = begun.get() <= framing.borrow().1;
         if begun.get() == 1 && request.headers().contains_key(TRANSFER_ENCODING) {
             assert_eq!(is_clear, !has_length(bytes), "a length beside a coding");
@@ -80,6 +86,14 @@ async fn serve(bytes: &[u8], at_once: usize) {
     assert_eq!(whole.follow(bytes), clear, "it does not matter how bytes are divided");
     // Whatever hyper refuses is an error here.
     let _ = hyper::server::conn::http1::Builder::new().half_close(true).serve_connection(TokioIo::new(client), service).await;
+    assert!(!is_plain || counted.get() > 0, "hyper refuses what the short way takes");
+}
+
+/// What the short way takes is what hyper reads.
+fn assert_is_same(request: &Request<Incoming>, plain: &Request<()>) {
+    assert_eq!((request.method(), request.uri(), request.version()), (plain.method(), plain.uri(), plain.version()));
+    assert_eq!(request.headers(), plain.headers());
+    assert!(request.body().is_end_stream(), "a body");
 }
 
 /// Whether the first request has a length, as it came.

@@ -10,6 +10,7 @@
 //! | `batch` | many checks in one request |
 //! | `slots` | release, renew, reset |
 //! | `answer`, `write` | a decision as JSON |
+//! | `date` | the time of an answer |
 //! | `forward_auth`, `gateway` | sub-requests of gateways |
 //! | `rls`, `rls_read` | the reference service's JSON form |
 //! | `health` | liveness and readiness |
@@ -20,6 +21,7 @@
 mod answer;
 mod batch;
 mod check;
+mod date;
 mod forward_auth;
 mod gateway;
 mod health;
@@ -46,6 +48,7 @@ use http::{HeaderValue, Method, Request, Response, StatusCode};
 use http_body::Body as _;
 
 use self::check::Kind;
+pub(crate) use self::date::extend_date;
 pub(crate) use self::forward_auth::{denial, tell};
 pub(crate) use self::gateway::all;
 pub(crate) use self::problem::Problem;

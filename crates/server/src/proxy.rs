@@ -20,12 +20,14 @@
 //! | `request_id` | a name for each request |
 //! | `refuse` | a request that goes nowhere, and what becomes of its body |
 //! | `settle` | costs that only the server knows |
+//! | `short` | requests over HTTP/1 that are not read by hyper |
 //! | `slot` | what concurrency quotas lend, held until the response has ended |
+//! | `spare` | room for fields, kept for the next message |
 //! | `tunnel` | `WebSocket`: connections that are no longer ones of HTTP |
 //!
 //! # The life of a request
 //!
-//! 1. hyper has read the head, and refused what is malformed. `head::checked` refuses what could be understood in two ways, and finds the host.
+//! 1. hyper has read the head, and refused what is malformed; or `short` has, because nothing was special about it. `head::checked` refuses what could be understood in two ways, and finds the host.
 //! 2. `route` finds the group. Who fits no route is answered 404, before anything is counted.
 //! 3. The rules decide, on the same facts as for forward-auth. Who is denied is answered at once: no server hears of it.
 //! 4. What a `leaky_bucket` asks to wait is waited; slots of concurrency quotas are held from here on.
@@ -59,7 +61,9 @@ mod route;
 mod server;
 pub mod settings;
 mod settle;
+mod short;
 mod slot;
+mod spare;
 mod table;
 mod tend;
 mod tls;
@@ -67,9 +71,11 @@ mod tunnel;
 
 pub(crate) use counts::{GroupSummary, Outcome, ServerSummary};
 pub(crate) use health::State;
-pub use rehearse::rehearse;
+pub use rehearse::{rehearse, rehearse_short};
 pub(crate) use request_body::Progress;
 pub use settings::ProxySettings;
+pub(crate) use short::shortcut;
+pub(crate) use spare::take_back;
 pub(crate) use tend::tend;
 pub use tunnel::Tunnel;
 
@@ -217,11 +223,11 @@ impl Proxy {
     }
 }
 
-/// Answers a request on the port of the proxy.
+/// Answers a request on the port of the proxy. `None` is no body.
 ///
 /// # Panics
 /// The app has no proxy.
-pub async fn serve(app: Arc<App>, peer: Peer, mut request: Request<Incoming>) -> Response<Body> {
+pub(crate) async fn serve(app: Arc<App>, peer: Peer, mut request: Request<Option<Incoming>>) -> Response<Body> {
     let watch = app.watch(Protocol::Proxy, request.headers());
     let proxy = app.proxy.as_ref().expect("only an app with a proxy listens for it");
     let table = proxy.table.load_full();
@@ -256,7 +262,7 @@ async fn answer(
     app: &Arc<App>,
     table: &Table,
     From { peer, scheme }: From,
-    request: Request<Incoming>,
+    request: Request<Option<Incoming>>,
     Notes { watch, entry }: &mut Notes,
 ) -> Response<Body> {
     let (head, body) = request.into_parts();
@@ -273,7 +279,9 @@ async fn answer(
         let problem = Problem::new(StatusCode::NOT_FOUND, "no route leads from here to a server");
         return refuse::with(problem.into_response(), wants, &head, body);
     };
-    let facts = Forwardable { head: &head, host: host.as_ref(), scheme, peer };
+    // Three are told it.
+    let address = peer.address.map(|address| address.to_string());
+    let facts = Forwardable { head: &head, host: host.as_ref(), scheme, address: address.as_deref() };
     let begun = match app.engine.begin_request(Origin::Check, &facts, None, CheckOptions::default()) {
         Ok(begun) => begun,
         Err(error) => return refuse::with(Problem::from(error).into_response(), wants, &head, body),
@@ -292,17 +300,18 @@ async fn answer(
     let slot = Slot::hold(&app.engine, &decision);
     let delay = Duration::from_nanos(decision.verdict().delay());
     if !delay.is_zero() {
-        tokio::time::sleep(delay).await;
+        // What is rare lies elsewhere, so that what is not has less to move.
+        Box::pin(tokio::time::sleep(delay)).await;
     }
     let is_trusted = table.is_trusted(peer);
-    let origin = head::Origin { peer, is_trusted, host: host.as_ref(), scheme };
+    let origin = head::Origin { address: address.as_deref(), is_trusted, host: host.as_ref(), scheme };
     let group = &table.groups[route.group];
     let path = route.path(&head.uri);
     let asked = forward::Asked { head, body: RequestBody::new(body), path, wants, origin };
     let mut response = forward::forward(group, asked, slot, entry).await;
     let headers = response.headers_mut();
     let settled = match &table.cost_header {
-        Some(field) => settle::settle(&app.engine, &decision, field, headers).await,
+        Some(field) => Box::pin(settle::settle(&app.engine, &decision, field, headers)).await,
         None => None,
     };
     tell(headers, app, settled.as_ref().unwrap_or(&decision));

@@ -3,17 +3,15 @@
 //! It is for the one request that a service is asked all day: `POST` of a check over HTTP/1.1, that came as a whole and has nothing special about it. All
 //! others take the long way, and so does every check that is answered with something else than a decision: there is one place that says what is wrong.
 
-use std::cell::RefCell;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
 use httparse::{EMPTY_HEADER, Status, parse_headers};
 use tidegate_engine::decision::{Decision, Origin};
 use tidegate_engine::engine::Begun;
-use tidegate_store::clock::SystemClock;
 
 use super::answer::{self, ANSWER_BYTES};
+use super::date::extend_date_at;
 use super::question::Question;
 use super::token::{self, TOKEN_HEADER};
 use super::write::Writer;
@@ -33,6 +31,9 @@ const FIELDS: &[u8] = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncac
 
 /// The end of the head, with room for the length of the answer, which is known last. It usually has three digits.
 const LENGTH: &[u8] = b"\r\ncontent-length: 000\r\n\r\n";
+
+/// Room for the head: a date has 29 letters.
+const HEAD_BYTES: usize = FIELDS.len() + 29 + LENGTH.len();
 
 /// Answers the check at the beginning of these bytes, if it can go the short way.
 pub(crate) fn answer(app: &Arc<App>, bytes: &[u8]) -> Shortcut {
@@ -151,21 +152,11 @@ fn set_length(bytes: &mut Vec<u8>, head_len: usize) {
 
 /// The head of an answer, with room for its length.
 fn head(now_ns: u64) -> Vec<u8> {
-    thread_local! {
-        /// The second in which it was written, and the head of that second.
-        static WRITTEN: RefCell<(u64, Vec<u8>)> = const { RefCell::new((0, Vec::new())) };
-    }
-    let second = now_ns / 1_000_000_000;
-    WRITTEN.with_borrow_mut(|(written, head)| {
-        if *written != second || head.is_empty() {
-            let since_epoch = Duration::from_nanos(SystemClock::new().now());
-            let date = httpdate::fmt_http_date(SystemTime::UNIX_EPOCH + since_epoch);
-            (*written, *head) = (second, [FIELDS, date.as_bytes(), LENGTH].concat());
-        }
-        let mut bytes = Vec::with_capacity(head.len() + ANSWER_BYTES);
-        bytes.extend_from_slice(head);
-        bytes
-    })
+    let mut head = Vec::with_capacity(HEAD_BYTES + ANSWER_BYTES);
+    head.extend_from_slice(FIELDS);
+    extend_date_at(&mut head, now_ns);
+    head.extend_from_slice(LENGTH);
+    head
 }
 
 #[cfg(test)]

@@ -16,6 +16,7 @@ use super::pool::{Lent, Sender};
 use super::request_body::{Progress, RequestBody};
 use super::response_body::Content;
 use super::settings::GroupSettings;
+use super::spare;
 
 /// Why there is no response.
 #[derive(Debug)]
@@ -39,27 +40,42 @@ pub(super) enum Failure {
 /// Sends a request, and waits for the head of the response. The body of the request may still be under way then.
 pub(super) async fn exchange(
     lent: &mut Lent,
-    request: Request<RequestBody>,
+    mut request: Request<RequestBody>,
     may_repeat: bool,
     group: &GroupSettings,
     deadline: Instant,
 ) -> Result<Response<Content>, Failure> {
-    let progress = Arc::clone(request.body().progress());
     let mut is_sent = false;
     if let Sender::Line(line) = &mut lent.sender {
         let head = written(&request);
-        let told = watched(line.ask(head), &mut lent.alarm, &progress, group, deadline).await?;
+        let told = watched(line.ask(head), &mut lent.alarm, request.body().progress(), group, deadline).await?;
         let begun = match told {
-            Ok(Told::Plain(response)) => return Ok(response.map(Content::Line)),
+            Ok(Told::Plain(response)) => {
+                spare::take_back(std::mem::take(request.headers_mut()));
+                return Ok(response.map(Content::Line));
+            }
             Ok(Told::Other(begun)) => begun,
             Err(Untold::Unsent) => return Err(Failure::Unsent(Box::new(request))),
             Err(Untold::Broken) => return Err(Failure::Broken(may_repeat.then(|| Box::new(request)))),
         };
-        if lent.leave_asked(begun).await.is_err() {
+        if Box::pin(lent.leave_asked(begun)).await.is_err() {
             return Err(Failure::Broken(may_repeat.then(|| Box::new(request))));
         }
         is_sent = true;
     }
+    // What is rare lies elsewhere, so that what is not has less to move.
+    Box::pin(exchange_driven(lent, request, (may_repeat, is_sent), group, deadline)).await
+}
+
+/// The same by hyper, on a connection that it drives. `is_sent` if the request was sent before, and only its response is to be read.
+async fn exchange_driven(
+    lent: &mut Lent,
+    request: Request<RequestBody>,
+    (may_repeat, is_sent): (bool, bool),
+    group: &GroupSettings,
+    deadline: Instant,
+) -> Result<Response<Content>, Failure> {
+    let progress = Arc::clone(request.body().progress());
     // hyper keeps what it was given.
     let copy = may_repeat.then(|| Box::new(copy(&request)));
     let sent = match &mut lent.sender {

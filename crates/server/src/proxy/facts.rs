@@ -8,7 +8,6 @@ use http::uri::Authority;
 use tidegate_core::rules::Request;
 use tidegate_engine::engine::Facts;
 
-use crate::app::Peer;
 use crate::http::{all, each_parameter};
 
 /// The facts about a request.
@@ -17,7 +16,8 @@ pub(super) struct Forwardable<'a> {
     pub(super) head: &'a Parts,
     pub(super) host: Option<&'a Authority>,
     pub(super) scheme: &'static str,
-    pub(super) peer: Peer,
+    /// That of the peer; a socket in the file system has none.
+    pub(super) address: Option<&'a str>,
 }
 
 impl Facts for Forwardable<'_> {
@@ -34,8 +34,8 @@ impl Facts for Forwardable<'_> {
             request.set_header("host", host.as_str());
         }
         request.set("scheme", self.scheme);
-        if let Some(address) = self.peer.address {
-            request.set("ip", address.to_string());
+        if let Some(address) = self.address {
+            request.set("ip", address);
         }
     }
 }

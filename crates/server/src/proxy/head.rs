@@ -1,8 +1,6 @@
 //! The heads of requests and responses: what is refused, what is meant for one connection only, and what is added on the way.
 
 use std::borrow::Cow;
-use std::fmt::Write as _;
-use std::net::IpAddr;
 
 use http::header::{
     CONNECTION, CONTENT_LENGTH, COOKIE, EXPECT, FORWARDED, HOST, PROXY_AUTHENTICATE, PROXY_AUTHORIZATION, TE, TRANSFER_ENCODING,
@@ -13,7 +11,6 @@ use http::uri::Authority;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Version};
 use smallvec::SmallVec;
 
-use crate::app::Peer;
 use crate::http::{Problem, all};
 use crate::server::Unclear;
 
@@ -152,7 +149,8 @@ fn remove(headers: &mut HeaderMap, is_gone: impl Fn(&HeaderName) -> bool) {
 /// Where a request came from.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Origin<'a> {
-    pub(super) peer: Peer,
+    /// The address of the peer; a socket in the file system has none.
+    pub(super) address: Option<&'a str>,
     /// Whether the peer is believed that the request came from elsewhere.
     pub(super) is_trusted: bool,
     pub(super) host: Option<&'a Authority>,
@@ -163,8 +161,8 @@ pub(super) struct Origin<'a> {
 pub(super) fn tell_origin(headers: &mut HeaderMap, origin: Origin<'_>, host: Option<&HeaderValue>) {
     remove(headers, |name| is_look_alike(name) || (!origin.is_trusted && OF_THE_ORIGIN.contains(name)));
     // A socket in the file system has no address: who is behind it has said where the request came from, or nobody knows.
-    if let Some(address) = origin.peer.address {
-        append(headers, &FORWARDED_FOR, address.to_string());
+    if let Some(address) = origin.address {
+        append(headers, &FORWARDED_FOR, address.to_owned());
     }
     append(headers, &FORWARDED, forwarded(origin));
     if !headers.contains_key(FORWARDED_PROTO) {
@@ -202,12 +200,15 @@ pub(super) fn join_cookies(headers: &mut HeaderMap) {
 /// The element of `Forwarded` (RFC 7239) for a request.
 fn forwarded(origin: Origin<'_>) -> String {
     let mut element = String::with_capacity(96);
-    // Writing to a text does not fail.
-    let _ = match origin.peer.address {
-        Some(IpAddr::V4(address)) => write!(element, "for={address}"),
-        Some(IpAddr::V6(address)) => write!(element, "for=\"[{address}]\""),
-        None => write!(element, "for=unknown"),
+    // Only addresses of version 6 have colons.
+    let address = match origin.address {
+        Some(address) if address.contains(':') => ["for=\"[", address, "]\""],
+        Some(address) => ["for=", address, ""],
+        None => ["for=unknown", "", ""],
     };
+    for part in address {
+        element.push_str(part);
+    }
     // Authorities have neither quotes nor backslashes.
     for part in origin.host.map(|host| [";host=\"", host.as_str(), "\""]).iter().flatten() {
         element.push_str(part);

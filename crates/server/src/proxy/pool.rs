@@ -130,18 +130,20 @@ pub(super) async fn lend(
     let found = match (kept, server.protocol) {
         (Some((sender, alarm)), _) => Ok((sender, alarm, true)),
         (None, UpstreamProtocol::Http1) => {
-            let dialled = within(now, deadline, group, dial::http1(&server, group)).await;
+            // What is rare lies elsewhere, so that what is not has less to move.
+            let dialled = Box::pin(within(now, deadline, group, dial::http1(&server, group))).await;
             dialled.map(|line| (Sender::Line(line), Alarm::default(), false))
         }
         (None, UpstreamProtocol::Http2) => {
-            let connected = within(now, deadline, group, connect_shared(&server.pool, worker, &server, group)).await;
+            let connecting = connect_shared(&server.pool, worker, &server, group);
+            let connected = Box::pin(within(now, deadline, group, connecting)).await;
             connected.map(|(sender, is_reused)| (sender, Alarm::default(), is_reused))
         }
     };
     let settings = &group.settings;
     let found = match found {
         Ok((Sender::Line(line), alarm, is_reused)) if !is_for_line => {
-            let driven = line.leave().await.map_err(|_| DialError::Refused);
+            let driven = Box::pin(line.leave()).await.map_err(|_| DialError::Refused);
             driven.map(|sender| (Sender::Http1(sender), alarm, is_reused))
         }
         found => found,

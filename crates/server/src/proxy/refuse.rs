@@ -24,10 +24,8 @@ const BYTES_MAX: u64 = 1_024 * 1_024;
 const WITHIN: Duration = Duration::from_secs(5);
 
 /// Answers a request that goes nowhere.
-pub(super) fn with(mut response: Response<Body>, wants: Wants, head: &Parts, body: Incoming) -> Response<Body> {
-    if body.is_end_stream() {
-        return response;
-    }
+pub(super) fn with(mut response: Response<Body>, wants: Wants, head: &Parts, body: Option<Incoming>) -> Response<Body> {
+    let Some(body) = body.filter(|body| !body.is_end_stream()) else { return response };
     let is_long = body.size_hint().lower() > BYTES_MAX;
     if is_long || wants.go_ahead {
         // Who waits to be told to go on never sends its body, and of who does nobody knows which one it is: no request can follow.

@@ -9,9 +9,15 @@ use tokio::time::Instant;
 use super::forward::{Asked, Outgoing};
 use super::head::{self, Origin, Wants};
 use super::request_body::RequestBody;
+use super::short;
 use crate::app::{App, Peer};
 use crate::body::BrokenOff;
 use crate::server::Unclear;
+
+/// The request at the beginning of these bytes and how many it has, if it is one that the short way takes.
+pub fn rehearse_short(bytes: &[u8]) -> Option<(Request<()>, usize)> {
+    short::read(bytes, usize::MAX).map(|(request, whole)| (request, whole.len()))
+}
 
 /// The request that the server whose turn it is would be sent if the rules allowed it. `is_clear` is what
 /// [`Framing`](crate::server::framing::Framing) says about the head.
@@ -39,7 +45,9 @@ pub fn rehearse(
     let group = &table.groups[route.group];
     let server = group.choose(&[], Instant::now()).ok_or(StatusCode::BAD_GATEWAY)?;
     let path = route.path(&head.uri);
-    let origin = Origin { peer, is_trusted: table.is_trusted(peer), host: host.as_ref(), scheme: proxy.scheme };
-    let asked = Asked { wants: Wants::of(&head), head, body: RequestBody::new(body), path, origin };
+    let address = peer.address.map(|address| address.to_string());
+    let origin =
+        Origin { address: address.as_deref(), is_trusted: table.is_trusted(peer), host: host.as_ref(), scheme: proxy.scheme };
+    let asked = Asked { wants: Wants::of(&head), head, body: RequestBody::new(Some(body)), path, origin };
     Ok(Outgoing::new(asked, group).request(&server, group))
 }

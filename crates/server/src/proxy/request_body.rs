@@ -86,18 +86,16 @@ impl Progress {
 }
 
 impl RequestBody {
-    pub(super) fn new(incoming: Incoming) -> Self {
-        let is_empty = incoming.is_end_stream();
-        Self {
-            incoming: (!is_empty).then_some(incoming),
-            progress: Progress::at(if is_empty { SENT } else { UNDER_WAY }),
-            gate: None,
-        }
+    /// One that comes from a client, if there is one.
+    pub(super) fn new(incoming: Option<Incoming>) -> Self {
+        let incoming = incoming.filter(|incoming| !incoming.is_end_stream());
+        let progress = Progress::at(if incoming.is_none() { SENT } else { UNDER_WAY });
+        Self { incoming, progress, gate: None }
     }
 
     /// One without content, for a request that is sent again.
     pub(super) fn empty() -> Self {
-        Self { incoming: None, progress: Progress::at(SENT), gate: None }
+        Self::new(None)
     }
 
     /// How far it has come.

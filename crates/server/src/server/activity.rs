@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
+use http::Response;
 use http_body::{Frame, SizeHint};
 use parking_lot::Mutex;
 
@@ -40,6 +41,8 @@ pub(super) struct Activity {
     takes: AtomicU32,
     /// Where the bytes of a connection of HTTP/1 go once it is no longer one of HTTP.
     tunnel: Mutex<Option<Tunnel>>,
+    /// What answers the next request over HTTP/1, if that is known already.
+    ahead: Mutex<Option<Box<Response<Body>>>>,
 }
 
 /// A request under way.
@@ -72,6 +75,7 @@ impl Activity {
             is_blocked: AtomicBool::new(false),
             takes: AtomicU32::new(0),
             tunnel: Mutex::new(None),
+            ahead: Mutex::new(None),
         })
     }
 
@@ -137,6 +141,16 @@ impl Activity {
     /// Where the bytes go now.
     pub(super) fn take_tunnel(&self) -> Option<Tunnel> {
         self.tunnel.lock().take()
+    }
+
+    /// Notes what answers the next request over HTTP/1.
+    pub(super) fn answer_next(&self, response: Box<Response<Body>>) {
+        *self.ahead.lock() = Some(response);
+    }
+
+    /// What answers this request, if that is known already.
+    pub(super) fn take_ahead(&self) -> Option<Box<Response<Body>>> {
+        self.ahead.lock().take()
     }
 
     /// Lets the next answer over HTTP/1 be the last one.

@@ -5,7 +5,7 @@ use std::marker::PhantomData;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 
 use http::header::{CACHE_CONTROL, CONNECTION, CONTENT_TYPE};
 use http::{HeaderValue, Request, Response, StatusCode, Version};
@@ -34,7 +34,7 @@ pub trait Handler: 'static {
     fn broken() -> Response<Body>;
 
     /// Answers the request at the beginning of these bytes, which came over HTTP/1, if it is one that needs nothing else to be known.
-    fn shortcut(_app: &Arc<App>, _bytes: &[u8]) -> Shortcut {
+    fn shortcut(_app: &Arc<App>, _peer: Peer, _bytes: &[u8]) -> Shortcut {
         Shortcut::None
     }
 }
@@ -56,7 +56,7 @@ impl Handler for Http {
         crate::http::serve(app, peer, request)
     }
 
-    fn shortcut(app: &Arc<App>, bytes: &[u8]) -> Shortcut {
+    fn shortcut(app: &Arc<App>, _peer: Peer, bytes: &[u8]) -> Shortcut {
         crate::http::shortcut(app, bytes)
     }
 
@@ -93,7 +93,11 @@ impl Handler for Proxy {
     const PASSES_ON: bool = true;
 
     fn serve(app: Arc<App>, peer: Peer, request: Request<Incoming>) -> impl Future<Output = Response<Body>> + Send {
-        crate::proxy::serve(app, peer, request)
+        crate::proxy::serve(app, peer, request.map(Some))
+    }
+
+    fn shortcut(app: &Arc<App>, peer: Peer, bytes: &[u8]) -> Shortcut {
+        crate::proxy::shortcut(app, peer, bytes)
     }
 
     fn broken() -> Response<Body> {
@@ -101,11 +105,16 @@ impl Handler for Proxy {
     }
 }
 
+/// Why a request that is answered is still under way.
+const RUNS: &str = "a future is not polled after its end";
+
 pin_project! {
     /// A request that is being answered.
     pub(super) struct Answering<H, F> {
         #[pin]
         handling: F,
+        // What the short way has got already: then nobody is asked.
+        ahead: Option<Box<Response<Body>>>,
         running: Option<Running>,
         port: Port,
         is_http1: bool,
@@ -125,6 +134,7 @@ pub(super) fn answer<H: Handler>(
         request.extensions_mut().insert(Unclear);
     }
     Answering {
+        ahead: if H::PASSES_ON { activity.take_ahead() } else { None },
         running: Some(Running::new(activity, H::HAS_TIMEOUTS)),
         port,
         is_http1,
@@ -138,19 +148,13 @@ impl<H: Handler, F: Future<Output = Response<Body>>> Future for Answering<H, F> 
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.project();
-        // What a handler that panicked leaves behind is dropped and not looked at again, except for the engine, whose locks end with the panic.
-        let polled = catch_unwind(AssertUnwindSafe(|| this.handling.poll(context)));
-        let response = match polled {
-            Ok(Poll::Pending) => return Poll::Pending,
-            Ok(Poll::Ready(response)) => Some(response),
-            Err(_) => None,
+        let running = this.running.as_ref().expect(RUNS);
+        let mut response = match this.ahead.take() {
+            Some(response) => *response,
+            None => ready!(polled::<H>(this.handling, context, &running.activity().app, *this.port)),
         };
-        let running = this.running.take().expect("a future is not polled after its end");
+        let running = this.running.take().expect(RUNS);
         let activity = running.activity();
-        let mut response = response.unwrap_or_else(|| {
-            activity.app.metrics.failed(*this.port, ConnectionFailure::Panic);
-            H::broken()
-        });
         if *this.is_http1 && activity.is_last() {
             response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
         }
@@ -159,4 +163,18 @@ impl<H: Handler, F: Future<Output = Response<Body>>> Future for Answering<H, F> 
         }
         Poll::Ready(Ok(response.map(|body| running.counted(body))))
     }
+}
+
+/// Asks a handler to go on. One that panics has answered that it is broken.
+pub(super) fn polled<H: Handler>(
+    handling: Pin<&mut (impl Future<Output = Response<Body>> + ?Sized)>,
+    context: &mut Context<'_>,
+    app: &App,
+    port: Port,
+) -> Poll<Response<Body>> {
+    // What a handler that panicked leaves behind is dropped and not looked at again, except for the engine, whose locks end with the panic.
+    catch_unwind(AssertUnwindSafe(|| handling.poll(context))).unwrap_or_else(|_| {
+        app.metrics.failed(port, ConnectionFailure::Panic);
+        Poll::Ready(H::broken())
+    })
 }

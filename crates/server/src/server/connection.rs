@@ -1,6 +1,7 @@
 //! One connection, from the first byte to the last.
 
 mod drive;
+mod respond;
 mod short;
 
 use std::io;
@@ -84,6 +85,7 @@ struct Http1<H, C, F> {
     long: F,
 }
 
+#[allow(clippy::large_enum_variant, reason = "most connections stay on the short way, and are not to be looked for elsewhere")]
 enum Way<H, C> {
     Short(Short<H>),
     Long(Box<C>),
@@ -99,7 +101,7 @@ impl<H: Handler, C: Connection, F: Fn(Io) -> C> Connection for Http1<H, C, F> {
             match ready!(short.poll(context)) {
                 Ok(Ended::Closed) => return Poll::Ready(Ok(())),
                 Ok(Ended::Left) => {}
-                Err(_) => return Poll::Ready(Err(ConnectionFailure::Io)),
+                Err(why) => return Poll::Ready(Err(why)),
             }
             if let Way::Short(short) = std::mem::replace(&mut self.way, Way::Between) {
                 self.way = Way::Long(Box::new((self.long)(short.into_io())));
@@ -149,7 +151,7 @@ pub(super) async fn serve<H: Handler>(socket: Plain, peer: Peer, place: Place) {
             let io = if H::PASSES_ON { io.following() } else { io };
             shared.protocols.http1.serve_connection(TokioIo::new(io), service.clone())
         };
-        let mut connection = Http1 { way: Way::Short(Short::<H>::new(io, Arc::clone(&activity), port)), long };
+        let mut connection = Http1 { way: Way::Short(Short::<H>::new(io, Arc::clone(&activity), port, peer)), long };
         let end = drive(&mut connection, &activity, &place).await;
         if let Way::Long(connection) = connection.way {
             let parts = connection.into_parts();

@@ -11,3 +11,4 @@ mod smuggling;
 mod tunnels;
 #[path = "../setup/mod.rs"]
 mod usual;
+mod ways;

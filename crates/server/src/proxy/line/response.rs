@@ -1,10 +1,13 @@
 //! Which responses are plain.
 
+use std::mem::MaybeUninit;
+
 use bytes::Bytes;
-use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode};
-use httparse::{EMPTY_HEADER, Status};
+use http::{HeaderName, HeaderValue, Response, StatusCode};
+use httparse::{ParserConfig, Status};
 
 use super::Rest;
+use crate::proxy::spare;
 
 /// The most fields of a plain response.
 const FIELDS_MAX: usize = 64;
@@ -14,14 +17,15 @@ const DIGITS_MAX: usize = 18;
 
 /// A plain response at the beginning of these bytes, which answer a request that is no `HEAD`. `None` if it is another one, or none.
 pub(super) fn read(bytes: &Bytes) -> Option<Response<Rest>> {
-    let mut fields = [EMPTY_HEADER; FIELDS_MAX];
-    let mut parsed = httparse::Response::new(&mut fields);
-    let Ok(Status::Complete(head_len)) = parsed.parse(bytes) else { return None };
+    let mut fields = [const { MaybeUninit::uninit() }; FIELDS_MAX];
+    let mut parsed = httparse::Response::new(&mut []);
+    let read = ParserConfig::default().parse_response_with_uninit_headers(&mut parsed, bytes, &mut fields);
+    let Ok(Status::Complete(head_len)) = read else { return None };
     let status = StatusCode::from_u16(parsed.code?).ok().filter(|status| has_body(*status))?;
     // What a server calls it otherwise is passed on, by hyper.
     let is_plain = parsed.version == Some(1) && parsed.reason == status.canonical_reason();
     let mut length = None;
-    let mut headers = HeaderMap::with_capacity(parsed.headers.len());
+    let mut headers = spare::fields(parsed.headers.len());
     for field in parsed.headers.iter().filter(|_| is_plain) {
         match field.name.len() {
             14 if is(field.name, "content-length") => length.replace(number(field.value)?).is_none().then_some(())?,
