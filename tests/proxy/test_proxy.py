@@ -21,11 +21,13 @@ import websockets.sync.client
 
 if TYPE_CHECKING:
     from tests.conftest import Eventually
+    from tests.proxy import patient_http2
     from tests.proxy.proxying import Answer, Running, ask, here
     from tests.proxy.upstream import Upstream
     from tests.proxy.upstream_app import CHUNK
     from tests.servers import certificates
 else:
+    import patient_http2
     from proxying import Running, ask, here
     from servers import certificates
     from upstream import Upstream
@@ -80,8 +82,9 @@ def test_who_makes_up_keys_is_its_address(upstream: Upstream) -> None:
     assert ([200] * 3, 429, [200] * 4) == (made_up, none, valid)
 
 
-def test_a_client_of_http2_is_served(upstream: Upstream) -> None:
+def test_a_client_of_http2_is_served(upstream: Upstream, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without TLS, by knowing that HTTP/2 is spoken; many requests at a time."""
+    patient_http2.mend(monkeypatch)
 
     async def ask_all(proxy: str) -> list[httpx.Response]:
         async with httpx.AsyncClient(http1=False, http2=True, timeout=30) as client:
