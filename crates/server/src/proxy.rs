@@ -5,6 +5,7 @@
 //! | [`settings`] | what is forwarded, and where: the section `proxy` of the settings |
 //! | `route` | which request goes to which group of servers, and with which path |
 //! | `head` | what is refused, what is meant for one connection only, what is added on the way |
+//! | `asked` | a request on its way to servers: what each is told |
 //! | `facts` | what rules can know about a request |
 //! | `forward` | a request that was allowed: servers are tried until one answers |
 //! | `table` | everything that a reload replaces: routes and groups |
@@ -39,6 +40,7 @@
 //! Everything of a request happens on the worker that its client is connected to, and so do its connections to servers.
 
 mod alarm;
+mod asked;
 mod balance;
 mod check;
 mod counts;
@@ -88,11 +90,13 @@ use arc_swap::ArcSwap;
 use http::{Request, Response, StatusCode};
 use hyper::body::Incoming;
 use parking_lot::Mutex;
+use tidegate_core::rules::address;
 use tidegate_engine::decision::Origin;
 use tidegate_engine::engine::CheckOptions;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
+use self::asked::Asked;
 use self::facts::Forwardable;
 use self::head::Wants;
 use self::request_body::RequestBody;
@@ -280,7 +284,7 @@ async fn answer(
         return refuse::with(problem.into_response(), wants, &head, body);
     };
     // Three are told it.
-    let address = peer.address.map(|address| address.to_string());
+    let address = peer.address.map(address::text);
     let facts = Forwardable { head: &head, host: host.as_ref(), scheme, address: address.as_deref() };
     let begun = match app.engine.begin_request(Origin::Check, &facts, None, CheckOptions::default()) {
         Ok(begun) => begun,
@@ -307,7 +311,7 @@ async fn answer(
     let origin = head::Origin { address: address.as_deref(), is_trusted, host: host.as_ref(), scheme };
     let group = &table.groups[route.group];
     let path = route.path(&head.uri);
-    let asked = forward::Asked { head, body: RequestBody::new(body), path, wants, origin };
+    let asked = Asked { head, body: RequestBody::new(body), path, wants, origin };
     let mut response = forward::forward(group, asked, slot, entry).await;
     let headers = response.headers_mut();
     let settled = match &table.cost_header {

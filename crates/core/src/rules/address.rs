@@ -22,6 +22,23 @@ pub fn parse(text: &str) -> Option<IpAddr> {
     address.ok().map(|address| address.to_canonical())
 }
 
+/// An address as people write it: what its `to_string` says. One of version 4 comes with most requests, and to format it takes longer than to decide.
+pub fn text(address: IpAddr) -> String {
+    let IpAddr::V4(address) = address else { return address.to_string() };
+    let mut text = String::with_capacity("255.255.255.255".len());
+    for (index, octet) in address.octets().into_iter().enumerate() {
+        if index > 0 {
+            text.push('.');
+        }
+        for (place, least) in [(100, 100), (10, 10), (1, 0)] {
+            if octet >= least {
+                text.push(char::from(b'0' + octet / place % 10));
+            }
+        }
+    }
+    text
+}
+
 /// A network such as `10.0.0.0/8`; a single address is one too.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Network {
@@ -86,6 +103,15 @@ mod tests {
 
     fn address(text: &str) -> IpAddr {
         parse(text).expect("an address")
+    }
+
+    #[test]
+    fn an_address_is_spelled_as_the_standard_library_does() {
+        for octet in 0..=u8::MAX {
+            let address = IpAddr::from([octet, 0, 255 - octet, octet]);
+            assert_eq!(text(address), address.to_string());
+        }
+        assert_eq!(text(address("2001:db8::1")), "2001:db8::1");
     }
 
     #[test]

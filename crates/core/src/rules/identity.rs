@@ -133,7 +133,7 @@ impl Identity {
                 }
             }
             Place::Claim(name) => claims.claim(request.get(self.token?)?, name).filter(|claim| !claim.is_empty()).map(Cow::Owned),
-            Place::Address { .. } => Some(Cow::Owned(self.network(source.find_address(request)?).to_string())),
+            Place::Address { .. } => Some(Cow::Owned(address::text(self.network(source.find_address(request)?)))),
         }
     }
 

@@ -164,9 +164,21 @@ impl<'a> Request<'a> {
         }
     }
 
+    /// States a fact that has a slot of its own, without looking for its name.
+    pub fn set_fixed(&mut self, slot: Slot, value: impl Into<Cow<'a, str>>) {
+        self.set_at(Some(slot), value);
+    }
+
     /// States a header, by its name in any case.
     pub fn set_header(&mut self, name: &str, value: impl Into<Cow<'a, str>>) {
-        self.set_at(self.names.header(name), value);
+        self.set_header_with(name, || value);
+    }
+
+    /// States a header, by its name in any case. Its value is made only if some rule asks for it.
+    pub fn set_header_with<V: Into<Cow<'a, str>>>(&mut self, name: &str, value: impl FnOnce() -> V) {
+        if let Some(slot) = self.names.header(name) {
+            self.set_at(Some(slot), value());
+        }
     }
 
     /// States a parameter of the query.
@@ -190,7 +202,7 @@ impl<'a> Request<'a> {
     pub fn text(&self, slot: Slot) -> Option<Cow<'_, str>> {
         match (slot, self.get(slot)) {
             (Slot::IP, Some(value)) => {
-                Some(self.address().map_or(Cow::Borrowed(value), |address| Cow::Owned(address.to_string())))
+                Some(self.address().map_or(Cow::Borrowed(value), |address| Cow::Owned(address::text(address))))
             }
             (_, value) => value.map(Cow::Borrowed),
         }

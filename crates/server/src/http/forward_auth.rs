@@ -109,13 +109,19 @@ pub(crate) fn tell(headers: &mut HeaderMap, app: &App, decision: &Decision) {
 }
 
 fn name(field: Field) -> HeaderName {
+    // Constants, because names that are not in the standard are read letter by letter.
+    const POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
+    const RATE_LIMIT: HeaderName = HeaderName::from_static("ratelimit");
+    const X_LIMIT: HeaderName = HeaderName::from_static("x-ratelimit-limit");
+    const X_REMAINING: HeaderName = HeaderName::from_static("x-ratelimit-remaining");
+    const X_RESET: HeaderName = HeaderName::from_static("x-ratelimit-reset");
     match field {
-        Field::Policy => HeaderName::from_static("ratelimit-policy"),
-        Field::RateLimit => HeaderName::from_static("ratelimit"),
+        Field::Policy => POLICY,
+        Field::RateLimit => RATE_LIMIT,
         Field::RetryAfter => http::header::RETRY_AFTER,
-        Field::XLimit => HeaderName::from_static("x-ratelimit-limit"),
-        Field::XRemaining => HeaderName::from_static("x-ratelimit-remaining"),
-        Field::XReset => HeaderName::from_static("x-ratelimit-reset"),
+        Field::XLimit => X_LIMIT,
+        Field::XRemaining => X_REMAINING,
+        Field::XReset => X_RESET,
     }
 }
 

@@ -70,7 +70,7 @@ impl Facts for Original<'_> {
         for name in self.headers.keys().map(http::HeaderName::as_str) {
             // The first was walked, the other is nobody's business.
             if name != FORWARDED_FOR && name != TOKEN_HEADER {
-                request.set_header(name, all(self.headers, name).unwrap_or_default());
+                request.set_header_with(name, || all(self.headers, name).unwrap_or_default());
             }
         }
         if let Some(chain) = &self.forwarded_for {
@@ -85,7 +85,7 @@ impl Facts for Original<'_> {
             }
         }
         if let Some(address) = self.address {
-            request.set("ip", address.to_string());
+            request.set("ip", address::text(address));
         }
     }
 }

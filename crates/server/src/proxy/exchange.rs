@@ -6,29 +6,29 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Poll, ready};
 
-use http::{Request, Response};
+use http::Response;
 use tokio::time::Instant;
 
 use super::alarm::Alarm;
-use super::line::{Told, Untold, written};
+use super::asked::Asked;
+use super::line::{Told, Untold};
 use super::or_never;
 use super::pool::{Lent, Sender};
-use super::request_body::{Progress, RequestBody};
+use super::request_body::Progress;
 use super::response_body::Content;
 use super::settings::GroupSettings;
-use super::spare;
 
 /// Why there is no response.
-#[derive(Debug)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Failure {
     /// There is no server, or none that takes connections.
     Unreachable,
     /// A connection took too long.
     ConnectLate,
-    /// The connection had ended before anything was sent: the request as it was.
-    Unsent(Box<Request<RequestBody>>),
-    /// The server broke off, or did not speak HTTP: the request, if it may be repeated.
-    Broken(Option<Box<Request<RequestBody>>>),
+    /// The connection had ended before anything was sent: the request is as it was.
+    Unsent,
+    /// The server broke off, or did not speak HTTP.
+    Broken,
     /// The server took too long.
     Late,
     /// The client broke off while it sent its body, or the body was wrong.
@@ -40,65 +40,54 @@ pub(super) enum Failure {
 /// Sends a request, and waits for the head of the response. The body of the request may still be under way then.
 pub(super) async fn exchange(
     lent: &mut Lent,
-    mut request: Request<RequestBody>,
-    may_repeat: bool,
+    asked: &mut Asked<'_>,
     group: &GroupSettings,
     deadline: Instant,
 ) -> Result<Response<Content>, Failure> {
     let mut is_sent = false;
     if let Sender::Line(line) = &mut lent.sender {
-        let head = written(&request);
-        let told = watched(line.ask(head), &mut lent.alarm, request.body().progress(), group, deadline).await?;
+        let head = asked.written(&lent.server, group);
+        let told = watched(line.ask(head), &mut lent.alarm, asked.body.progress(), group, deadline).await?;
         let begun = match told {
-            Ok(Told::Plain(response)) => {
-                spare::take_back(std::mem::take(request.headers_mut()));
-                return Ok(response.map(Content::Line));
-            }
+            Ok(Told::Plain(response)) => return Ok(response.map(Content::Line)),
             Ok(Told::Other(begun)) => begun,
-            Err(Untold::Unsent) => return Err(Failure::Unsent(Box::new(request))),
-            Err(Untold::Broken) => return Err(Failure::Broken(may_repeat.then(|| Box::new(request)))),
+            Err(Untold::Unsent) => return Err(Failure::Unsent),
+            Err(Untold::Broken) => return Err(Failure::Broken),
         };
-        if Box::pin(lent.leave_asked(begun)).await.is_err() {
-            return Err(Failure::Broken(may_repeat.then(|| Box::new(request))));
-        }
+        Box::pin(lent.leave_asked(begun)).await.map_err(|_| Failure::Broken)?;
         is_sent = true;
     }
     // What is rare lies elsewhere, so that what is not has less to move.
-    Box::pin(exchange_driven(lent, request, (may_repeat, is_sent), group, deadline)).await
+    Box::pin(exchange_driven(lent, asked, is_sent, group, deadline)).await
 }
 
 /// The same by hyper, on a connection that it drives. `is_sent` if the request was sent before, and only its response is to be read.
 async fn exchange_driven(
     lent: &mut Lent,
-    request: Request<RequestBody>,
-    (may_repeat, is_sent): (bool, bool),
+    asked: &mut Asked<'_>,
+    is_sent: bool,
     group: &GroupSettings,
     deadline: Instant,
 ) -> Result<Response<Content>, Failure> {
+    let request = asked.request(&lent.server, group);
     let progress = Arc::clone(request.body().progress());
-    // hyper keeps what it was given.
-    let copy = may_repeat.then(|| Box::new(copy(&request)));
     let sent = match &mut lent.sender {
-        Sender::Line(_) => return Err(Failure::Broken(copy)),
+        Sender::Line(_) => return Err(Failure::Broken),
         Sender::Http1(sender) => watched(sender.try_send_request(request), &mut lent.alarm, &progress, group, deadline).await,
         Sender::Http2(sender) => watched(sender.try_send_request(request), &mut lent.alarm, &progress, group, deadline).await,
     };
     match sent? {
         Ok(response) => Ok(response.map(Content::Incoming)),
         Err(_) if progress.is_broken() => Err(Failure::ClientBroken),
-        // Whatever hyper has not sent, the line had.
-        Err(mut error) => Err(match error.take_message() {
-            Some(request) if !is_sent => Failure::Unsent(Box::new(request)),
-            _ => Failure::Broken(copy),
-        }),
+        Err(mut error) => match error.take_message() {
+            Some(request) if !is_sent => {
+                asked.body = request.into_body();
+                Err(Failure::Unsent)
+            }
+            // Whatever hyper has not sent, the line had.
+            _ => Err(Failure::Broken),
+        },
     }
-}
-
-/// The same once more, for a request without a body. Who repeats it knows where it goes.
-fn copy(request: &Request<RequestBody>) -> Request<RequestBody> {
-    let mut copy = Request::new(RequestBody::empty());
-    copy.headers_mut().clone_from(request.headers());
-    copy
 }
 
 /// Waits, and gives up when nothing has moved for too long.

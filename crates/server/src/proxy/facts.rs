@@ -5,7 +5,7 @@
 
 use http::request::Parts;
 use http::uri::Authority;
-use tidegate_core::rules::Request;
+use tidegate_core::rules::{Request, Slot};
 use tidegate_engine::engine::Facts;
 
 use crate::http::{all, each_parameter};
@@ -23,19 +23,19 @@ pub(super) struct Forwardable<'a> {
 impl Facts for Forwardable<'_> {
     fn state<'a>(&'a self, request: &mut Request<'a>) {
         for name in self.head.headers.keys() {
-            request.set_header(name.as_str(), all(&self.head.headers, name).unwrap_or_default());
+            request.set_header_with(name.as_str(), || all(&self.head.headers, name).unwrap_or_default());
         }
-        request.set("method", self.head.method.as_str());
-        request.set("path", self.head.uri.path());
+        request.set_fixed(Slot::METHOD, self.head.method.as_str());
+        request.set_fixed(Slot::PATH, self.head.uri.path());
         each_parameter(self.head.uri.query().unwrap_or_default(), |name, value| request.set_query(&name, value));
         if let Some(host) = self.host {
-            request.set("host", host.as_str());
+            request.set_fixed(Slot::HOST, host.as_str());
             // In HTTP/2 it is no field.
             request.set_header("host", host.as_str());
         }
         request.set("scheme", self.scheme);
         if let Some(address) = self.address {
-            request.set("ip", address);
+            request.set_fixed(Slot::IP, address);
         }
     }
 }

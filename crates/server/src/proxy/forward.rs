@@ -2,42 +2,29 @@
 
 use std::sync::Arc;
 
-use http::header::{CONNECTION, CONTENT_LENGTH, EXPECT, HOST, TE, TRANSFER_ENCODING, UPGRADE};
-use http::request::Parts;
-use http::uri::PathAndQuery;
-use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Uri, Version};
+use http::header::{CONNECTION, CONTENT_LENGTH, TRANSFER_ENCODING, UPGRADE};
+use http::{HeaderValue, Response, StatusCode, Version};
 use smallvec::SmallVec;
 use tokio::time::Instant;
 
+use super::asked::Asked;
 use super::counts::Outcome;
 use super::dial::DialError;
 use super::exchange::{Failure, exchange};
 use super::group::Group;
-use super::head::{self, Origin, Wants};
+use super::head::{self, Wants};
 use super::line;
 use super::or_never;
 use super::pool::{self, Asks, Lent};
 use super::refuse::ending;
-use super::request_body::RequestBody;
 use super::response_body::{Content, Held, ResponseBody};
-use super::server::{Chosen, Server};
-use super::settings::{HostPolicy, UpstreamProtocol};
+use super::server::Chosen;
 use super::slot::Slot;
+use super::spare;
 use super::tunnel::Tunnel;
 use crate::access_log::Entry;
 use crate::body::Body;
 use crate::http::Problem;
-
-/// A request on its way.
-#[derive(Debug)]
-pub(super) struct Asked<'a> {
-    pub(super) head: Parts,
-    pub(super) body: RequestBody,
-    /// Path and query as the server is asked for them.
-    pub(super) path: PathAndQuery,
-    pub(super) wants: Wants,
-    pub(super) origin: Origin<'a>,
-}
 
 /// Forwards a request, and answers what a server answers or why none does.
 pub(super) async fn forward(
@@ -70,7 +57,7 @@ pub(super) async fn forward(
 /// it has no body, which is gone once it was read. Who took too long is not asked again: the server may be at work on it still.
 async fn sent(
     group: &Group,
-    asked: Asked<'_>,
+    mut asked: Asked<'_>,
     deadline: Instant,
     entry: &mut Option<Box<Entry>>,
 ) -> Result<(Response<Content>, Lent), (Problem, bool)> {
@@ -78,7 +65,6 @@ async fn sent(
     let is_for_line = line::is_for(&asked.head.method, &asked.body, asked.wants);
     let mut is_unread = !asked.body.is_empty();
     let progress = Arc::clone(asked.body.progress());
-    let mut outgoing = Outgoing::new(asked, group);
     let mut tried: SmallVec<[u64; 4]> = SmallVec::new();
     // To be asked once more, on a new connection.
     let mut again: Option<Chosen> = None;
@@ -108,59 +94,49 @@ async fn sent(
         };
         // The server may have ended a kept connection at this very moment, which says nothing about the server.
         let may_be_stale = lent.is_reused && !must_be_new;
-        let request = outgoing.request(&lent.server, group);
-        match exchange(&mut lent, request, may_repeat, &group.settings, deadline).await {
+        match exchange(&mut lent, &mut asked, &group.settings, deadline).await {
             Ok(response) => {
+                spare::take_back(asked.head.headers);
                 group.answered(&lent.server, response.status(), asked_at);
                 return Ok((response, lent));
             }
-            Err(Failure::Unsent(request)) => {
-                outgoing.take_back(*request);
+            Err(failure) if failure == Failure::Unsent || (failure == Failure::Broken && may_repeat) => {
                 if may_be_stale {
                     again = Some(lent.server);
-                } else {
-                    group.failed(&lent.server, Outcome::Broken);
-                    tried.push(id);
+                    continue;
                 }
-            }
-            Err(Failure::Broken(Some(request))) => {
-                outgoing.take_back(*request);
-                if may_be_stale {
-                    again = Some(lent.server);
-                } else {
-                    group.failed(&lent.server, Outcome::Broken);
-                    tried.push(id);
-                    why = Failure::Broken(None);
+                group.failed(&lent.server, Outcome::Broken);
+                tried.push(id);
+                if failure == Failure::Broken {
+                    why = failure;
                 }
             }
             Err(failure) => {
-                group.failed(&lent.server, outcome_of(&failure, progress.is_sent()));
-                is_unread &= matches!(failure, Failure::ClientLate | Failure::Late | Failure::Broken(_));
-                return Err((problem_of(&failure), is_unread));
+                group.failed(&lent.server, outcome_of(failure, progress.is_sent()));
+                is_unread &= matches!(failure, Failure::ClientLate | Failure::Late | Failure::Broken);
+                return Err((problem_of(failure), is_unread));
             }
         }
     }
-    Err((problem_of(&why), is_unread))
+    Err((problem_of(why), is_unread))
 }
 
-fn outcome_of(failure: &Failure, is_sent: bool) -> Outcome {
+fn outcome_of(failure: Failure, is_sent: bool) -> Outcome {
     match failure {
         // The total time was over while the client still sent: no server is left out for that.
         Failure::Late if !is_sent => Outcome::Client,
         Failure::Unreachable | Failure::ConnectLate => Outcome::Unreachable,
-        Failure::Unsent(_) | Failure::Broken(_) => Outcome::Broken,
+        Failure::Unsent | Failure::Broken => Outcome::Broken,
         Failure::Late => Outcome::Late,
         Failure::ClientBroken | Failure::ClientLate => Outcome::Client,
     }
 }
 
-fn problem_of(failure: &Failure) -> Problem {
+fn problem_of(failure: Failure) -> Problem {
     match failure {
         Failure::Unreachable => Problem::new(StatusCode::BAD_GATEWAY, "no upstream can be reached"),
         Failure::ConnectLate => Problem::new(StatusCode::GATEWAY_TIMEOUT, "no upstream can be reached in time"),
-        Failure::Unsent(_) | Failure::Broken(_) => {
-            Problem::new(StatusCode::BAD_GATEWAY, "the upstream broke off before it answered")
-        }
+        Failure::Unsent | Failure::Broken => Problem::new(StatusCode::BAD_GATEWAY, "the upstream broke off before it answered"),
         Failure::Late => Problem::new(StatusCode::GATEWAY_TIMEOUT, "the upstream took too long to answer"),
         Failure::ClientBroken => Problem::bad_request("the body of the request broke off, or is malformed"),
         Failure::ClientLate => Problem::new(StatusCode::REQUEST_TIMEOUT, "the body of the request took too long"),
@@ -207,93 +183,4 @@ fn switch(mut response: Response<Content>, mut held: Held, wants: Wants) -> Resp
     let under_way = held.lent.take().map(|lent| lent.server);
     switched.extensions_mut().insert(Tunnel::new(server, held.slot.take(), under_way));
     switched
-}
-
-/// A request as servers get it.
-#[derive(Debug)]
-pub(super) struct Outgoing {
-    method: Method,
-    path: PathAndQuery,
-    /// Without `Host`.
-    headers: HeaderMap,
-    /// The one that the client said, if it did.
-    host: Option<HeaderValue>,
-    body: Option<RequestBody>,
-    wants: Wants,
-}
-
-impl Outgoing {
-    pub(super) fn new(asked: Asked<'_>, group: &Group) -> Self {
-        let Asked { head, body, path, wants, origin } = asked;
-        let Parts { method, uri, mut headers, version, .. } = head;
-        let said = headers.remove(HOST).filter(|host| !host.is_empty());
-        let host = match uri.authority() {
-            // The target of the request says more than its fields.
-            Some(authority) => HeaderValue::try_from(authority.as_str()).ok(),
-            None => said,
-        };
-        head::strip(&mut headers);
-        head::tell_origin(&mut headers, origin, host.as_ref());
-        head::add_via(&mut headers, version);
-        if group.settings.protocol == UpstreamProtocol::Http1 {
-            head::join_cookies(&mut headers);
-            if wants.upgrade {
-                headers.insert(CONNECTION, HeaderValue::from_static("upgrade"));
-                headers.insert(UPGRADE, HeaderValue::from_static("websocket"));
-            }
-            if !body.is_empty() && !headers.contains_key(CONTENT_LENGTH) {
-                headers.insert(TRANSFER_ENCODING, HeaderValue::from_static("chunked"));
-            }
-        } else {
-            // hyper does not say when a server of HTTP/2 asks to go on.
-            headers.remove(EXPECT);
-        }
-        if body.is_empty() {
-            headers.remove(EXPECT);
-        }
-        if wants.trailers {
-            headers.insert(TE, HeaderValue::from_static("trailers"));
-        }
-        Self { method, path, headers, host, body: Some(body), wants }
-    }
-
-    /// Takes back what was not sent after all, or is sent once more.
-    fn take_back(&mut self, request: Request<RequestBody>) {
-        let (head, body) = request.into_parts();
-        self.headers = head.headers;
-        self.headers.remove(HOST);
-        self.body = Some(body);
-    }
-
-    /// The request for one server. Fields and body go with it, the rest stays.
-    pub(super) fn request(&mut self, server: &Server, group: &Group) -> Request<RequestBody> {
-        let authority = &server.url.authority;
-        let said = self.host.as_ref().filter(|_| group.settings.host == HostPolicy::Preserve);
-        let host = said.cloned().or_else(|| HeaderValue::try_from(authority.as_str()).ok());
-        let mut headers = std::mem::take(&mut self.headers);
-        let mut request = Request::new(self.body.take().unwrap_or_else(RequestBody::empty));
-        *request.method_mut() = self.method.clone();
-        *request.uri_mut() = match group.settings.protocol {
-            UpstreamProtocol::Http1 => {
-                headers.extend(host.map(|host| (HOST, host)));
-                Uri::from(self.path.clone())
-            }
-            UpstreamProtocol::Http2 => {
-                let scheme = if server.url.is_tls { "https" } else { "http" };
-                let host = host.as_ref().map_or(authority.as_str().as_bytes(), HeaderValue::as_bytes);
-                let uri = Uri::builder().scheme(scheme).authority(host).path_and_query(self.path.clone());
-                uri.build().unwrap_or_default()
-            }
-        };
-        if headers.contains_key(EXPECT) && self.wants.go_ahead {
-            let go_on = request.body_mut().hold_back();
-            hyper::ext::on_informational(&mut request, move |response| {
-                if response.status() == StatusCode::CONTINUE {
-                    go_on();
-                }
-            });
-        }
-        *request.headers_mut() = headers;
-        request
-    }
 }

@@ -182,4 +182,4 @@ pub(super) fn retire(before: &[Arc<Server>], now: &[Arc<Server>]) {
 
 #[cfg(test)]
 #[path = "group/tests.rs"]
-mod tests;
+pub(super) mod tests;

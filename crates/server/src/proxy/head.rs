@@ -1,9 +1,7 @@
 //! The heads of requests and responses: what is refused, what is meant for one connection only, and what is added on the way.
 
-use std::borrow::Cow;
-
 use http::header::{
-    CONNECTION, CONTENT_LENGTH, COOKIE, EXPECT, FORWARDED, HOST, PROXY_AUTHENTICATE, PROXY_AUTHORIZATION, TE, TRANSFER_ENCODING,
+    CONNECTION, CONTENT_LENGTH, EXPECT, Entry, FORWARDED, HOST, PROXY_AUTHENTICATE, PROXY_AUTHORIZATION, TE, TRANSFER_ENCODING,
     UPGRADE, VIA,
 };
 use http::request::Parts;
@@ -23,9 +21,9 @@ const VIA_2: &str = "2 tidegate";
 /// How often a request may pass proxies of this kind. More often it goes in circles.
 const HOPS_MAX: usize = 8;
 
-const FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
-const FORWARDED_HOST: HeaderName = HeaderName::from_static("x-forwarded-host");
-const FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
+pub(super) const FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
+pub(super) const FORWARDED_HOST: HeaderName = HeaderName::from_static("x-forwarded-host");
+pub(super) const FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
 
 /// Fields for one connection only (RFC 9110, 7.6.1), and those for proxies, which this one is the last of.
 static OF_ONE_HOP: [HeaderName; 9] = [
@@ -131,17 +129,25 @@ fn is_of_dots(segment: &str) -> bool {
     matches!(segment.to_ascii_lowercase().replace("%2e", ".").as_str(), "." | "..")
 }
 
-/// Removes what was meant for one connection only.
-pub(super) fn strip(headers: &mut HeaderMap) {
-    let named = tokens(headers, &CONNECTION).filter_map(|token| HeaderName::try_from(&*token).ok());
-    let named: SmallVec<[HeaderName; 4]> = named.filter(|name| !OF_THE_MESSAGE.contains(name)).collect();
-    remove(headers, |name| OF_ONE_HOP.contains(name) || named.contains(name));
+/// Fields that `Connection` names, except for those that a message cannot do without.
+pub(super) type Named = SmallVec<[HeaderName; 4]>;
+
+/// The fields that are meant for one connection only because `Connection` says so.
+pub(super) fn named_by_connection(headers: &HeaderMap) -> Named {
+    let named = tokens(headers, &CONNECTION).filter_map(|token| HeaderName::try_from(token).ok());
+    named.filter(|name| !OF_THE_MESSAGE.contains(name)).collect()
 }
 
-/// Removes some fields. Most messages have none of them: looking at those that are there costs less than looking for those that are not.
-fn remove(headers: &mut HeaderMap, is_gone: impl Fn(&HeaderName) -> bool) {
-    let gone: SmallVec<[HeaderName; 4]> = headers.keys().filter(|name| is_gone(name)).cloned().collect();
-    for name in &gone {
+/// Whether a field is meant for one connection only.
+pub(super) fn is_of_one_hop(name: &HeaderName, named: &Named) -> bool {
+    OF_ONE_HOP.contains(name) || named.contains(name)
+}
+
+/// Removes what was meant for one connection only.
+pub(super) fn strip(headers: &mut HeaderMap) {
+    let named = named_by_connection(headers);
+    // Most messages have none of them: looking at those that are there costs less than looking for those that are not.
+    while let Some(name) = headers.keys().find(|name| is_of_one_hop(name, &named)).cloned() {
         headers.remove(name);
     }
 }
@@ -157,87 +163,68 @@ pub(super) struct Origin<'a> {
     pub(super) scheme: &'static str,
 }
 
-/// Tells a server where a request came from, and which `host` it asked for. What somebody says who is not believed is replaced.
-pub(super) fn tell_origin(headers: &mut HeaderMap, origin: Origin<'_>, host: Option<&HeaderValue>) {
-    remove(headers, |name| is_look_alike(name) || (!origin.is_trusted && OF_THE_ORIGIN.contains(name)));
-    // A socket in the file system has no address: who is behind it has said where the request came from, or nobody knows.
-    if let Some(address) = origin.address {
-        append(headers, &FORWARDED_FOR, address.to_owned());
-    }
-    append(headers, &FORWARDED, forwarded(origin));
-    if !headers.contains_key(FORWARDED_PROTO) {
-        headers.insert(FORWARDED_PROTO, HeaderValue::from_static(origin.scheme));
-    }
-    if let (false, Some(host)) = (headers.contains_key(FORWARDED_HOST), host) {
-        headers.insert(FORWARDED_HOST, host.clone());
+/// Whether a field says where a request came from. Who is not believed is not heard.
+pub(super) fn is_of_origin(name: &HeaderName) -> bool {
+    OF_THE_ORIGIN.contains(name)
+}
+
+/// Whether a name is one of ours to servers that read `_` and `-` as the same.
+pub(super) fn is_look_alike(name: &HeaderName) -> bool {
+    let name = name.as_str();
+    name.starts_with('x') && name.contains('_') && name.replace('_', "-").starts_with("x-forwarded-")
+}
+
+/// Adds what somebody has said in a list, so that another element can follow.
+pub(super) fn extend_list(list: &mut String, headers: &HeaderMap, name: &HeaderName) {
+    if let Some(said) = all(headers, name).filter(|said| !said.is_empty()) {
+        list.push_str(&said);
+        list.push_str(", ");
     }
 }
 
-/// Adds this proxy to the way that a message went.
-pub(super) fn add_via(headers: &mut HeaderMap, version: Version) {
-    let hop = match version {
-        Version::HTTP_10 => VIA_1_0,
-        Version::HTTP_2 => VIA_2,
-        _ => VIA_1_1,
-    };
-    if headers.contains_key(VIA) {
-        append(headers, &VIA, hop.to_owned());
-    } else {
-        headers.insert(VIA, HeaderValue::from_static(hop));
-    }
-}
-
-/// HTTP/2 may divide cookies over several fields, HTTP/1 may not.
-pub(super) fn join_cookies(headers: &mut HeaderMap) {
-    if headers.get_all(COOKIE).iter().count() > 1 {
-        let all: Vec<&[u8]> = headers.get_all(COOKIE).iter().map(HeaderValue::as_bytes).collect();
-        if let Ok(joined) = HeaderValue::from_bytes(&all.join(&b"; "[..])) {
-            headers.insert(COOKIE, joined);
-        }
-    }
-}
-
-/// The element of `Forwarded` (RFC 7239) for a request.
-fn forwarded(origin: Origin<'_>) -> String {
-    let mut element = String::with_capacity(96);
+/// Adds the element of `Forwarded` (RFC 7239) for a request.
+pub(super) fn extend_forwarded(list: &mut String, origin: Origin<'_>) {
     // Only addresses of version 6 have colons.
     let address = match origin.address {
         Some(address) if address.contains(':') => ["for=\"[", address, "]\""],
         Some(address) => ["for=", address, ""],
         None => ["for=unknown", "", ""],
     };
-    for part in address {
-        element.push_str(part);
-    }
     // Authorities have neither quotes nor backslashes.
-    for part in origin.host.map(|host| [";host=\"", host.as_str(), "\""]).iter().flatten() {
-        element.push_str(part);
+    let host = origin.host.map_or([""; 3], |host| [";host=\"", host.as_str(), "\""]);
+    for part in address.into_iter().chain(host).chain([";proto=", origin.scheme]) {
+        list.push_str(part);
     }
-    element.push_str(";proto=");
-    element.push_str(origin.scheme);
-    element
 }
 
-/// Whether a name is one of ours to servers that read `_` and `-` as the same.
-fn is_look_alike(name: &HeaderName) -> bool {
-    let name = name.as_str();
-    name.contains('_') && (name.len() > 12) && name.replace('_', "-").starts_with("x-forwarded-")
+/// This proxy on the way of a message that came in this version.
+pub(super) fn hop(version: Version) -> &'static str {
+    match version {
+        Version::HTTP_10 => VIA_1_0,
+        Version::HTTP_2 => VIA_2,
+        _ => VIA_1_1,
+    }
 }
 
-/// Adds an element to a list.
-fn append(headers: &mut HeaderMap, name: &HeaderName, element: String) {
-    let list = match all(headers, name) {
-        Some(list) if !list.is_empty() => [&*list, ", ", &element].concat(),
-        _ => element,
-    };
-    // What came in is text or was made text, and what is added always is.
-    if let Ok(list) = HeaderValue::try_from(list) {
-        headers.insert(name, list);
+/// Adds this proxy to the way that a response goes; `version` is that of the client.
+pub(super) fn add_via(headers: &mut HeaderMap, version: Version) {
+    let hop = hop(version);
+    match headers.entry(VIA) {
+        Entry::Vacant(free) => drop(free.insert(HeaderValue::from_static(hop))),
+        Entry::Occupied(_) => {
+            let mut list = String::new();
+            extend_list(&mut list, headers, &VIA);
+            list.push_str(hop);
+            // What came in is text or was made text, and what is added always is.
+            if let Ok(list) = HeaderValue::try_from(list) {
+                headers.insert(VIA, list);
+            }
+        }
     }
 }
 
 fn hops(headers: &HeaderMap) -> usize {
-    let is_us = |hop: &Cow<'_, str>| hop.split_ascii_whitespace().nth(1).is_some_and(|by| by.eq_ignore_ascii_case(PSEUDONYM));
+    let is_us = |hop: &&str| hop.split_ascii_whitespace().nth(1).is_some_and(|by| by.eq_ignore_ascii_case(PSEUDONYM));
     tokens(headers, &VIA).filter(is_us).count()
 }
 
@@ -246,9 +233,9 @@ fn has_token(headers: &HeaderMap, name: &HeaderName, wanted: &str) -> bool {
 }
 
 /// The elements of a list that may be spread over several fields.
-fn tokens<'a>(headers: &'a HeaderMap, name: &HeaderName) -> impl Iterator<Item = Cow<'a, str>> {
+fn tokens<'a>(headers: &'a HeaderMap, name: &HeaderName) -> impl Iterator<Item = &'a str> {
     let values = headers.get_all(name).iter().filter_map(|value| value.to_str().ok());
-    values.flat_map(|value| value.split(',')).map(|token| Cow::Borrowed(token.trim())).filter(|token| !token.is_empty())
+    values.flat_map(|value| value.split(',')).map(str::trim).filter(|token| !token.is_empty())
 }
 
 #[cfg(test)]

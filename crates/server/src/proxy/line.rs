@@ -17,7 +17,7 @@ use std::task::{Context, Poll, Waker, ready};
 
 use bytes::buf::BufMut;
 use bytes::{Bytes, BytesMut};
-use http::{Method, Request, Response};
+use http::{Method, Response};
 use hyper::client::conn::http1::SendRequest;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, ReadBuf};
 
@@ -31,9 +31,6 @@ const FIRST_BYTES: usize = 8_192;
 
 /// The most of a body that is read at once.
 const READ_BYTES: u64 = 32 * 1_024;
-
-/// Room for the head of a usual request.
-const HEAD_BYTES: usize = 512;
 
 /// A connection that nobody drives but who uses it.
 pub(super) struct Line(Box<dyn Stream>);
@@ -97,7 +94,7 @@ impl Line {
         dial::driven(Box::new(Retold::new(self.0, begun))).await
     }
 
-    /// Sends a request, as it was [written], and reads what comes back first.
+    /// Sends a request, as it was [written](super::asked::Asked::written), and reads what comes back first.
     pub(super) async fn ask(&mut self, head: Vec<u8>) -> Result<Told, Untold> {
         let mut sent = 0;
         while sent < head.len() {
@@ -149,20 +146,4 @@ impl fmt::Debug for Line {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Line").finish_non_exhaustive()
     }
-}
-
-/// The head of a request, as it is sent.
-pub(super) fn written(request: &Request<RequestBody>) -> Vec<u8> {
-    let mut head = Vec::with_capacity(HEAD_BYTES);
-    let target = request.uri().path_and_query().map_or("/", |target| target.as_str());
-    for part in [request.method().as_str(), " ", target, " HTTP/1.1\r\n"] {
-        head.extend_from_slice(part.as_bytes());
-    }
-    for (name, value) in request.headers() {
-        for part in [name.as_str().as_bytes(), b": ", value.as_bytes(), b"\r\n"] {
-            head.extend_from_slice(part);
-        }
-    }
-    head.extend_from_slice(b"\r\n");
-    head
 }

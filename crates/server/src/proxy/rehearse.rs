@@ -4,9 +4,10 @@ use bytes::Bytes;
 use http::{Request, StatusCode};
 use http_body::Body;
 use hyper::body::Incoming;
+use tidegate_core::rules::address;
 use tokio::time::Instant;
 
-use super::forward::{Asked, Outgoing};
+use super::asked::Asked;
 use super::head::{self, Origin, Wants};
 use super::request_body::RequestBody;
 use super::short;
@@ -45,9 +46,9 @@ pub fn rehearse(
     let group = &table.groups[route.group];
     let server = group.choose(&[], Instant::now()).ok_or(StatusCode::BAD_GATEWAY)?;
     let path = route.path(&head.uri);
-    let address = peer.address.map(|address| address.to_string());
+    let address = peer.address.map(address::text);
     let origin =
         Origin { address: address.as_deref(), is_trusted: table.is_trusted(peer), host: host.as_ref(), scheme: proxy.scheme };
-    let asked = Asked { wants: Wants::of(&head), head, body: RequestBody::new(Some(body)), path, origin };
-    Ok(Outgoing::new(asked, group).request(&server, group))
+    let mut asked = Asked { wants: Wants::of(&head), head, body: RequestBody::new(Some(body)), path, origin };
+    Ok(asked.request(&server, &group.settings))
 }

@@ -5,7 +5,7 @@ use std::cell::RefCell;
 use http::HeaderMap;
 
 /// Fields that most messages get in addition on their way.
-const FIELDS_ADDED: usize = 6;
+pub(super) const FIELDS_ADDED: usize = 6;
 
 /// The most fields that room is kept for, and how often. A message has two: those of its request, and those of its response.
 const FIELDS_MAX: usize = 64;

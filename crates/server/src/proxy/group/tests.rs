@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::*;
 
-fn group(changes: &Value) -> Group {
+pub(in super::super) fn group(changes: &Value) -> Group {
     group_at(changes, &Found::new(), None)
 }
 

@@ -29,7 +29,9 @@ fn addresses_are_written_as_forwarded_wants_them() {
         (None, "for=unknown;host=\"shop.example.com:8000\";proto=https"),
     ];
     for (address, expected) in table {
-        assert_eq!(forwarded(Origin { address, is_trusted: false, host: Some(&host), scheme: "https" }), expected);
+        let mut list = String::new();
+        extend_forwarded(&mut list, Origin { address, is_trusted: false, host: Some(&host), scheme: "https" });
+        assert_eq!(list, expected);
     }
 }
 

@@ -29,7 +29,11 @@ pub(super) fn read(bytes: &Bytes) -> Option<Response<Rest>> {
     for field in parsed.headers.iter().filter(|_| is_plain) {
         match field.name.len() {
             14 if is(field.name, "content-length") => length.replace(number(field.value)?).is_none().then_some(())?,
-            10 if is(field.name, "connection") => field.value.eq_ignore_ascii_case(b"keep-alive").then_some(())?,
+            // It is for this connection, and says what is meant anyway.
+            10 if is(field.name, "connection") => {
+                field.value.eq_ignore_ascii_case(b"keep-alive").then_some(())?;
+                continue;
+            }
             // What says that the response is longer, or is not all there is.
             17 if is(field.name, "transfer-encoding") => return None,
             7 if is(field.name, "upgrade") || is(field.name, "trailer") => return None,
