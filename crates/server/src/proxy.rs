@@ -87,12 +87,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
+use http::request::Parts;
 use http::{Request, Response, StatusCode};
 use hyper::body::Incoming;
 use parking_lot::Mutex;
 use tidegate_core::rules::address;
-use tidegate_engine::decision::Origin;
-use tidegate_engine::engine::CheckOptions;
+use tidegate_engine::decision::{Decision, Origin};
+use tidegate_engine::engine::{Begun, CheckOptions, UsageError};
 use tokio::sync::watch;
 use tokio::time::Instant;
 
@@ -231,16 +232,19 @@ impl Proxy {
 ///
 /// # Panics
 /// The app has no proxy.
-pub(crate) async fn serve(app: Arc<App>, peer: Peer, mut request: Request<Option<Incoming>>) -> Response<Body> {
-    let watch = app.watch(Protocol::Proxy, request.headers());
+pub(crate) async fn serve(app: Arc<App>, peer: Peer, request: Request<Option<Incoming>>) -> Response<Body> {
+    // The head stays here until the request is answered, and is lent to everybody who needs it: what a future holds is moved with it.
+    let (mut head, body) = request.into_parts();
+    let watch = app.watch(Protocol::Proxy, &head.headers);
     let proxy = app.proxy.as_ref().expect("only an app with a proxy listens for it");
     let table = proxy.table.load_full();
     let name = table.request_id.as_ref();
-    let id = name.map(|name| request_id::of(request.headers_mut(), name, table.is_trusted(peer)));
-    let entry = app.access_log.as_ref().map(|log| Entry::new(log, peer, &request, id.clone()));
+    let id = name.map(|name| request_id::of(&mut head.headers, name, table.is_trusted(peer)));
+    let entry = app.access_log.as_ref().map(|log| Entry::new(log, peer, &head, id.clone()));
     let mut notes = Notes { watch, entry };
     let from = From { peer, scheme: proxy.scheme };
-    let mut response = answer(&app, &table, from, request, &mut notes).await;
+    let mut response = answer(&app, &table, from, (&head, body), &mut notes).await;
+    spare::take_back(head.headers);
     notes.watch.answered(&app, AnswerCode::Http(response.status().as_u16()));
     response.headers_mut().extend(name.cloned().zip(id));
     match notes.entry {
@@ -266,12 +270,11 @@ async fn answer(
     app: &Arc<App>,
     table: &Table,
     From { peer, scheme }: From,
-    request: Request<Option<Incoming>>,
+    (head, body): (&Parts, Option<Incoming>),
     Notes { watch, entry }: &mut Notes,
 ) -> Response<Body> {
-    let (head, body) = request.into_parts();
-    let wants = Wants::of(&head);
-    let host = match head::checked(&head) {
+    let wants = Wants::of(head);
+    let host = match head::checked(head) {
         Ok(host) => host,
         // Who sends one request that makes no sense may send another: where it begins is anybody's guess.
         Err(problem) => return refuse::ending(problem.into_response(), head.version),
@@ -281,16 +284,15 @@ async fn answer(
     }
     let Some(route) = table.routes.find(host.as_ref().map_or("", |host| host.as_str()), head.uri.path()) else {
         let problem = Problem::new(StatusCode::NOT_FOUND, "no route leads from here to a server");
-        return refuse::with(problem.into_response(), wants, &head, body);
+        return refuse::with(problem.into_response(), wants, head, body);
     };
     // Three are told it.
     let address = peer.address.map(address::text);
-    let facts = Forwardable { head: &head, host: host.as_ref(), scheme, address: address.as_deref() };
-    let begun = match app.engine.begin_request(Origin::Check, &facts, None, CheckOptions::default()) {
-        Ok(begun) => begun,
-        Err(error) => return refuse::with(Problem::from(error).into_response(), wants, &head, body),
+    let facts = Forwardable { head, host: host.as_ref(), scheme, address: address.as_deref() };
+    let decision = match decided(app, &facts).await {
+        Ok(decision) => decision,
+        Err(error) => return refuse::with(Problem::from(error).into_response(), wants, head, body),
     };
-    let decision = begun.decide().await;
     watch.decided(app, &facts, &decision);
     if let Some(entry) = entry {
         entry.decided(&decision);
@@ -298,9 +300,8 @@ async fn answer(
     if !decision.is_allowed() {
         let mut response = crate::http::denial(app, &decision, StatusCode::TOO_MANY_REQUESTS);
         tell(response.headers_mut(), app, &decision);
-        return refuse::with(response, wants, &head, body);
+        return refuse::with(response, wants, head, body);
     }
-    let decision = Arc::new(decision);
     let slot = Slot::hold(&app.engine, &decision);
     let delay = Duration::from_nanos(decision.verdict().delay());
     if !delay.is_zero() {
@@ -311,8 +312,8 @@ async fn answer(
     let origin = head::Origin { address: address.as_deref(), is_trusted, host: host.as_ref(), scheme };
     let group = &table.groups[route.group];
     let path = route.path(&head.uri);
-    let asked = Asked { head, body: RequestBody::new(body), path, wants, origin };
-    let mut response = forward::forward(group, asked, slot, entry).await;
+    let mut asked = Asked { head, body: RequestBody::new(body), path, wants, origin };
+    let mut response = forward::forward(group, &mut asked, slot, entry).await;
     let headers = response.headers_mut();
     let settled = match &table.cost_header {
         Some(field) => Box::pin(settle::settle(&app.engine, &decision, field, headers)).await,
@@ -320,6 +321,16 @@ async fn answer(
     };
     tell(headers, app, settled.as_ref().unwrap_or(&decision));
     response
+}
+
+/// What the rules say. It is shared, because slots and servers may have to refer to it.
+async fn decided(app: &App, facts: &Forwardable<'_>) -> Result<Arc<Decision>, UsageError> {
+    let decision = match app.engine.begin_request(Origin::Check, facts, None, CheckOptions::default())? {
+        Begun::Decided(decision) => decision,
+        // What takes time anyway lies elsewhere, so that what does not has less to move.
+        pending @ Begun::Pending(_) => Box::pin(pending.decide()).await,
+    };
+    Ok(Arc::new(decision))
 }
 
 /// A timeout; 0 is none.

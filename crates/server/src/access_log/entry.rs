@@ -7,8 +7,9 @@ use std::time::SystemTime;
 
 use bytes::Bytes;
 use http::header::USER_AGENT;
+use http::request::Parts;
 use http::uri::Authority;
-use http::{HeaderValue, Method, Request, Response, Uri, Version};
+use http::{HeaderValue, Method, Response, Uri, Version};
 use http_body::{Body as _, Frame, SizeHint};
 use tidegate_engine::decision::Decision;
 use tidegate_store::clock::monotonic_ns;
@@ -64,17 +65,17 @@ impl Entry {
         clippy::disallowed_methods,
         reason = "lines are compared with those of other programs, which go by the clock on the wall"
     )]
-    pub(crate) fn new<B>(log: &Arc<AccessLog>, peer: Peer, request: &Request<B>, request_id: Option<HeaderValue>) -> Box<Self> {
+    pub(crate) fn new(log: &Arc<AccessLog>, peer: Peer, head: &Parts, request_id: Option<HeaderValue>) -> Box<Self> {
         Box::new(Self {
             log: Arc::clone(log),
             at: SystemTime::now(),
             begun_ns: monotonic_ns(),
             peer,
-            method: request.method().clone(),
-            uri: request.uri().clone(),
-            version: request.version(),
+            method: head.method.clone(),
+            uri: head.uri.clone(),
+            version: head.version,
             host: None,
-            user_agent: request.headers().get(USER_AGENT).cloned(),
+            user_agent: head.headers.get(USER_AGENT).cloned(),
             request_id,
             decided: None,
             upstream: None,

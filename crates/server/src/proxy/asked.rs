@@ -21,7 +21,7 @@ const LIST_BYTES: usize = 128;
 /// A request on its way.
 #[derive(Debug)]
 pub(super) struct Asked<'a> {
-    pub(super) head: Parts,
+    pub(super) head: &'a Parts,
     /// Goes with the request to a server, and comes back if it was not sent.
     pub(super) body: RequestBody,
     /// Path and query as the server is asked for them.

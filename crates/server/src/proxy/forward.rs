@@ -20,7 +20,6 @@ use super::refuse::ending;
 use super::response_body::{Content, Held, ResponseBody};
 use super::server::Chosen;
 use super::slot::Slot;
-use super::spare;
 use super::tunnel::Tunnel;
 use crate::access_log::Entry;
 use crate::body::Body;
@@ -29,7 +28,7 @@ use crate::http::Problem;
 /// Forwards a request, and answers what a server answers or why none does.
 pub(super) async fn forward(
     group: &Group,
-    asked: Asked<'_>,
+    asked: &mut Asked<'_>,
     slot: Option<Slot>,
     entry: &mut Option<Box<Entry>>,
 ) -> Response<Body> {
@@ -57,7 +56,7 @@ pub(super) async fn forward(
 /// it has no body, which is gone once it was read. Who took too long is not asked again: the server may be at work on it still.
 async fn sent(
     group: &Group,
-    mut asked: Asked<'_>,
+    asked: &mut Asked<'_>,
     deadline: Instant,
     entry: &mut Option<Box<Entry>>,
 ) -> Result<(Response<Content>, Lent), (Problem, bool)> {
@@ -94,9 +93,8 @@ async fn sent(
         };
         // The server may have ended a kept connection at this very moment, which says nothing about the server.
         let may_be_stale = lent.is_reused && !must_be_new;
-        match exchange(&mut lent, &mut asked, &group.settings, deadline).await {
+        match exchange(&mut lent, asked, &group.settings, deadline).await {
             Ok(response) => {
-                spare::take_back(asked.head.headers);
                 group.answered(&lent.server, response.status(), asked_at);
                 return Ok((response, lent));
             }

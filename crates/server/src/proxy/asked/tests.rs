@@ -16,7 +16,7 @@ fn told(fields: &[(&'static str, &'static str)], is_trusted: bool, protocol: &st
     let (host, group) = ("shop.example".parse().expect("a host"), group(&json!({"protocol": protocol})));
     let origin = Origin { address: Some("192.0.2.7"), is_trusted, host: Some(&host), scheme: "https" };
     let path = head.uri.path_and_query().expect("a path").clone();
-    let mut asked = Asked { wants: Wants::of(&head), head, body: RequestBody::empty(), path, origin };
+    let mut asked = Asked { wants: Wants::of(&head), head: &head, body: RequestBody::empty(), path, origin };
     let server = group.choose(&[], Instant::now()).expect("a server");
     let bytes = String::from_utf8(asked.written(&server, &group.settings)).expect("text");
     let lines = bytes.strip_prefix("GET /a?b HTTP/1.1\r\n").and_then(|rest| rest.strip_suffix("\r\n\r\n")).expect("a head");
