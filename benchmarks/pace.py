@@ -29,6 +29,8 @@ class Pace:
     seconds: float
     is_http2: bool = False
     sleeps: bool = False
+    serves: str = ""
+    """Where it is the server behind a proxy too; empty is nowhere."""
 
     def words(self, request: Request, bodies: str, rate: str) -> list[str]:
         """Return the command; `bodies` is a file, or nothing."""
@@ -38,6 +40,7 @@ class Pace:
         words += ["--seconds", f"{self.seconds:g}", "--connections", str(self.connections)]
         words += ["--bodies", bodies] if bodies else []
         words += [word for name, value in request.headers.items() for word in ("--header", f"{name}: {value}")]
+        words += ["--serve", self.serves] if self.serves else []
         return [*words, *(["--sleep"] if self.sleeps else [])]
 
     def run(self, request: Request, bodies: Sequence[bytes], folder: Path, cores: Sequence[int], rate: float) -> Load:

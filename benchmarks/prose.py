@@ -109,7 +109,7 @@ State of `gcra` has one size. `sliding_window` remembers up to 16 checks of a cl
 """,
     "Proxy, one core": """
 All proxies stand before the same server, an nginx that answers a constant, with one worker on core 0; the server, the store and the generator share core 1. wrk asks over 64 connections with one key, and everybody keeps connections to the server.
-nginx limits by `limit_req`, HAProxy by a stick table; both are told never to deny. *Added* is the p99 at half of the most that a proxy has shown, less that of the server alone at the same rate, in short runs that take turns, by the same generator as the service's. It sleeps between calls, because it shares its core with the server and the store; how late that makes it is in both numbers.
+nginx limits by `limit_req`, HAProxy by a stick table; both are told never to deny. *Added* is the p99 at half of the most that a proxy has shown, less that of the server alone at the same rate, in short runs that take turns, by the same generator as the service's. At half load the generator is the server too, in one thread: two programs that wake each other on one core take most of it, and then show how they wait for each other. It spins on that core, but where the store is on it too it sleeps between calls; how late that makes it is in both numbers.
 """,
     "Control plane, what people cost decisions": """
 One service with its control plane on core 0, loaded by wrk from core 1 as fully as it can be, and everybody takes turns: ten dashboards that ask for the first page each second, as its script does, and a list of rules that goes in one by one, as fast as it is answered; or nobody.

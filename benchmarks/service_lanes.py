@@ -65,6 +65,8 @@ class Lane:
     """A proxy: the server behind it, without it."""
     protocol: str = ""
     """Tidegate: what its own count is named, which has to agree with that of the generator."""
+    twin: Target | None = None
+    """Who is loaded with half of it, if that is another one."""
     workers: int = 1
     samples: list[tuple[float, float, dict[str, float]]] = field(default_factory=list)
     halves: list[Load] = field(default_factory=list)
@@ -72,19 +74,20 @@ class Lane:
 
     def take_turn(self) -> None:
         """Load it once."""
-        counted, cpu_s = self._counted(), self.target.cpu_s()
+        counted, cpu_s = self._counted(self.target), self.target.cpu_s()
         measured = self.load()
         cpu_us = 1e6 * (self.target.cpu_s() - cpu_s) / measured.calls
-        self._require(measured, counted)
+        self._require(measured, self.target, counted)
         self.samples.append((measured.per_second, cpu_us, measured.cuts_us))
 
     def take_half(self) -> None:
         """Load it with half of the most that it has shown, and then with the same what is behind it."""
         if self.half is not None:
             rate = max(sample[0] for sample in self.samples) / 2
-            counted = self._counted()
+            target = self.twin or self.target
+            counted = self._counted(target)
             self.halves.append(self.half(rate))
-            self._require(self.halves[-1], counted)
+            self._require(self.halves[-1], target, counted)
             if self.alone is not None:
                 self.alones.append(self.alone(rate))
 
@@ -106,17 +109,17 @@ class Lane:
             "alone": _calmest(self.alones),
         }
 
-    def _counted(self) -> float:
-        return self.target.metric("ratelimit_checks_total", f'protocol="{self.protocol}"', 'outcome="allowed"') if self.protocol else 0.0
+    def _counted(self, target: Target) -> float:
+        return target.metric("ratelimit_checks_total", f'protocol="{self.protocol}"', 'outcome="allowed"') if self.protocol else 0.0
 
-    def _require(self, measured: Load, counted: float) -> None:
+    def _require(self, measured: Load, target: Target, counted: float) -> None:
         if self.protocol:
             # A gRPC error is HTTP 200 to h2load, and a decision without the store is faster: neither is what is measured.
-            decided = self._counted() - counted
+            decided = self._counted(target) - counted
             assert decided >= measured.calls, f"{self.who}, {self.note}: {measured.calls} answers, but only {decided:.0f} were allowed"
-            unmatched = self.target.metric("ratelimit_unmatched_total")
+            unmatched = target.metric("ratelimit_unmatched_total")
             assert unmatched == 0, f"{self.who}, {self.note}: no rule applied to {unmatched:.0f} calls"
-            degraded = self.target.metric("ratelimit_degraded_total")
+            degraded = target.metric("ratelimit_degraded_total")
             assert degraded == 0, f"{self.who}, {self.note}: {degraded:.0f} decisions were taken without the store"
 
 

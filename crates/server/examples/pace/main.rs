@@ -19,6 +19,7 @@ mod http2;
 mod options;
 mod pacer;
 mod record;
+mod upstream;
 
 use std::error::Error;
 

@@ -20,6 +20,7 @@ Makes calls at a steady pace and prints their latency as JSON.
     --warm-up SECONDS   calls that are due before that are made and not counted (0.5)
     --bodies FILE       bodies that take turns, each after its length in four bytes, most significant first; calls are then POST
     --header NAME:VALUE repeatable; with `content-type: application/grpc` an answer has to have `grpc-status: 0`
+    --serve ADDRESS     be the server behind a proxy too: answer GETs over HTTP/1.1 there, in the same thread
     --sleep             sleep until a call is due or answered; without it the generator spins, and needs a core of its own
 
 Prints calls, errors and unanswered (counted calls), per_second, reopened (connections), and percentiles in microseconds: cuts_us of
@@ -49,6 +50,8 @@ pub(crate) struct Options {
     /// Names in lower case.
     headers: Vec<(String, String)>,
     pub(crate) sleeps: bool,
+    /// Where calls are answered that a proxy passes on.
+    pub(crate) serves: Option<SocketAddr>,
     /// How long after the last call answers are waited for.
     pub(crate) patience: Duration,
 }
@@ -83,6 +86,7 @@ impl Options {
             bodies: None,
             headers: Vec::new(),
             sleeps: false,
+            serves: None,
             patience: Duration::from_secs(5),
         };
         let mut words = rest.iter();
@@ -107,6 +111,7 @@ impl Options {
             "--warm-up" => self.warm_up = Duration::try_from_secs_f64(number(name, value)?)?,
             "--connections" => self.connections = number(name, value)?,
             "--bodies" => self.bodies = Some(value.into()),
+            "--serve" => self.serves = Some(value.parse()?),
             "--header" => {
                 let (field, content) = value.split_once(':').ok_or_else(|| format!("--header {value} has no colon"))?;
                 self.headers.push((field.trim().to_lowercase(), content.trim().to_owned()));

@@ -12,6 +12,7 @@ use rustix::fd::OwnedFd;
 use crate::connection::{Answer, Connection, Wire};
 use crate::options::Options;
 use crate::record::{Record, nanoseconds};
+use crate::upstream::{self, Upstream};
 
 /// Connections that are read before it looks again at what is due.
 const READ_AT_ONCE: usize = 4;
@@ -22,6 +23,7 @@ pub(crate) struct Pacer<W, F> {
     wire: F,
     connections: Vec<Connection<W>>,
     epoll: OwnedFd,
+    upstream: Option<Upstream>,
     sleeps: bool,
     rate: f64,
     calls: usize,
@@ -48,11 +50,14 @@ impl<W: Wire, F: Fn() -> W> Pacer<W, F> {
             // By default the kernel wakes a thread up to 50 microseconds late, to save power. Not fatal: `lag_us` shows it.
             let _ = std::fs::write("/proc/self/timerslack_ns", "1");
         }
+        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+        let upstream = options.serves.map(|address| Upstream::open(address, &epoll)).transpose()?;
         let mut pacer = Self {
             address: options.address,
             wire,
             connections: Vec::new(),
-            epoll: epoll::create(epoll::CreateFlags::CLOEXEC)?,
+            epoll,
+            upstream,
             sleeps: options.sleeps,
             rate: options.rate,
             calls,
@@ -99,7 +104,10 @@ impl<W: Wire, F: Fn() -> W> Pacer<W, F> {
             }
             epoll::wait(&self.epoll, spare_capacity(&mut ready), Some(&Timespec::default()))?;
             for event in ready.drain(..) {
-                self.read(usize::try_from(event.data.u64()).expect("a number of ours"))?;
+                match (event.data.u64(), &mut self.upstream) {
+                    (name @ upstream::NAMES.., Some(upstream)) => upstream.turn(name, &self.epoll)?,
+                    (number, _) => self.read(usize::try_from(number).expect("a number of ours"))?,
+                }
             }
         }
     }
@@ -248,5 +256,18 @@ mod tests {
     fn a_server_that_says_nothing_is_not_waited_for_forever() {
         let report = run(None, " --sleep");
         assert_eq!([&report["calls"], &report["errors"], &report["unanswered"]], [0, 0, 100]);
+    }
+
+    #[test]
+    fn a_generator_can_be_the_server_too() {
+        let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        for more in ["", " --sleep"] {
+            let words =
+                format!("http1 {address} / --rate 1000 --seconds 0.1 --warm-up 0 --connections 4 --serve {address}{more}");
+            let options = Options::parse(&words.split(' ').map(str::to_owned).collect::<Vec<_>>()).unwrap();
+            let requests = options.requests().unwrap();
+            let report = Pacer::open(&options, || Http1::new(&requests)).unwrap().run().unwrap().report();
+            assert_eq!([&report["calls"], &report["errors"], &report["unanswered"], &report["reopened"]], [100, 0, 0, 0]);
+        }
     }
 }
