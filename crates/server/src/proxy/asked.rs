@@ -112,7 +112,7 @@ impl Asked<'_> {
         let named = head::named_by_connection(&head.headers);
         let is_said = |name: &HeaderName| !head::is_of_one_hop(name, &named) && (origin.is_trusted || !head::is_of_origin(name));
         // HTTP/2 may divide cookies over several fields, HTTP/1 may not.
-        let joins_cookies = is_http1 && head.headers.get_all(COOKIE).iter().nth(1).is_some();
+        let joins_cookies = is_http1 && is_said(&COOKIE) && head.headers.get_all(COOKIE).iter().nth(1).is_some();
         let expects = self.is_told_to_expect(group);
         let (mut has_proto, mut has_host) = (false, false);
         for (name, value) in &head.headers {

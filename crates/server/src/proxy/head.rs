@@ -21,6 +21,9 @@ const VIA_2: &str = "2 tidegate";
 /// How often a request may pass proxies of this kind. More often it goes in circles.
 const HOPS_MAX: usize = 8;
 
+/// The most fields that `Connection` may name. Nobody needs more than a few, and each is compared with each field.
+const NAMED_MAX: usize = 32;
+
 pub(super) const FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 pub(super) const FORWARDED_HOST: HeaderName = HeaderName::from_static("x-forwarded-host");
 pub(super) const FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
@@ -96,6 +99,9 @@ pub(super) fn checked(head: &Parts) -> Result<Option<Authority>, Problem> {
     // hyper has dropped the length, but somebody on the way may have gone by it.
     if head.extensions.get::<Unclear>().is_some() && head.headers.contains_key(TRANSFER_ENCODING) {
         return Err(Problem::bad_request("a request has a `Content-Length` or a `Transfer-Encoding`, not both"));
+    }
+    if tokens(&head.headers, &CONNECTION).nth(NAMED_MAX).is_some() {
+        return Err(Problem::bad_request("`Connection` names too many fields"));
     }
     if head.headers.get(VIA).is_some() && hops(&head.headers) >= HOPS_MAX {
         return Err(Problem::new(StatusCode::LOOP_DETECTED, "the request goes in circles: an upstream leads back to this proxy"));

@@ -105,4 +105,6 @@ fn cookies_are_one_field_over_http1_and_may_be_several_over_http2() {
     };
     assert_eq!(cookies("http1"), ["cookie: a=1; b=2"]);
     assert_eq!(cookies("http2"), ["cookie: a=1", "cookie: b=2"]);
+    let named = [&said[..], &[("connection", "cookie")]].concat();
+    assert!(told(&named, false, "http1").iter().all(|field| !field.starts_with("cookie")));
 }

@@ -48,3 +48,11 @@ fn an_upgrade_is_one_to_web_socket_and_nothing_else() {
         assert_eq!(Wants::of(&head(fields)).upgrade, expected, "{fields:?}");
     }
 }
+
+#[test]
+fn connection_names_a_few_fields_and_not_thousands() {
+    let host = ("host", "a");
+    let few: &str = Box::leak(vec!["x-a"; NAMED_MAX].join(",").into_boxed_str());
+    assert!(checked(&head(&[host, ("connection", few)])).is_ok());
+    assert!(checked(&head(&[host, ("connection", few), ("connection", "close")])).is_err());
+}
