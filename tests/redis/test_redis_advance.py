@@ -302,6 +302,27 @@ def test_a_store_that_is_away_is_not_missed_while_units_last(make: Make) -> None
     assert not said[-1].allowed
 
 
+@for_every_algorithm
+def test_units_and_the_share_of_a_process_together_are_no_more_than_the_limit(quotas: str, make: Make) -> None:
+    """
+    What is held was charged before the store was last heard of, so the share that is counted here begins without it.
+    """
+    with Single() as own:
+        limiter = make(quotas, store=own.url(), on_store_error="local")
+        keep_busy(limiter)
+        own.stop()
+        said = [limiter.check("key")]
+        while said[-1].allowed:
+            said.append(limiter.check("key"))
+
+    by_share = sum(decision.degraded and decision.allowed for decision in said)
+    by_units = sum(decision.allowed for decision in said) - by_share
+    assert by_units > 0
+    assert by_share > 0
+    # An answer that was on its way is lost with its units: charged, and spent by nobody.
+    assert LIMIT - 2 * BUSY < BUSY + by_units + by_share <= LIMIT
+
+
 def test_a_lower_limit_ends_what_was_taken_by_the_old_one(make: Make) -> None:
     """
     Units belong to the quota by which they were charged.

@@ -28,8 +28,9 @@ use parking_lot::Mutex;
 use tidegate_store::digest::Digest;
 
 use self::holding::Holding;
-pub use self::holding::{Granted, Held, Unspent, Word};
+pub use self::holding::{Granted, Held, Unspent};
 use crate::failure::random::Random;
+use crate::word::Word;
 
 /// Locks. A power of two.
 const SHARDS: usize = 64;

@@ -23,3 +23,4 @@ pub mod jwt;
 pub mod plan;
 pub mod remote;
 pub mod together;
+pub mod word;

@@ -6,6 +6,7 @@ use tidegate_core::mutant::Mutant;
 
 use super::Asks;
 use super::demand::Demand;
+use crate::word::Word;
 
 /// So many requests in the time that units last make a counter worth it; fewer than one, and it is not any more.
 const WORTH_IT: u64 = 4;
@@ -13,8 +14,6 @@ const WORTH_IT: u64 = 4;
 const GRANTS_MAX: usize = 2;
 /// How far clocks of this process and of the store may run apart, one part in so many.
 const DRIFT: u64 = 1_000;
-/// Answers do not overtake each other by more than this; a clock of which it seems so was set.
-const CLOCK_STEP: u64 = 10_000_000_000;
 /// A holding that nobody asked for so many times `advance` is forgotten.
 const IDLE: u64 = 4;
 
@@ -37,17 +36,6 @@ pub struct Granted<H> {
     pub word: Word,
     /// What is needed to give units back.
     pub handle: H,
-}
-
-/// What the store said of a counter.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Word {
-    /// When, by its own clock.
-    pub said_at: u64,
-    /// What is left there.
-    pub left: u64,
-    /// The wait until everything is there again.
-    pub reset_after: u64,
 }
 
 /// Units of a request that were here.
@@ -170,12 +158,10 @@ impl<H: Clone> Holding<H> {
         self.asking = Some(number);
     }
 
-    /// Answers come in any order. What an older one says is left has been taken since, unless the clock of the store was set back.
-    pub(super) fn saw(&mut self, now: u64, Word { said_at, left, reset_after }: Word) {
-        if said_at >= self.said_at || self.said_at - said_at > CLOCK_STEP {
-            let is_same = said_at == self.said_at;
-            self.left = if is_same { left.min(self.left) } else { left };
-            (self.said_at, self.reset_at) = (said_at, now.saturating_add(reset_after));
+    pub(super) fn saw(&mut self, now: u64, word: Word) {
+        if !word.is_overtaken(self.said_at, self.left) {
+            (self.said_at, self.left) = (word.said_at, word.left);
+            self.reset_at = now.saturating_add(word.reset_after);
         }
     }
 

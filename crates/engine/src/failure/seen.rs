@@ -3,6 +3,7 @@
 use tidegate_store::digest::Digest;
 
 use super::table::{Entry, Look, Table};
+use crate::word::Word;
 
 /// Counters unless told otherwise: some 4 MB when all are used.
 pub const ENTRIES_DEFAULT: usize = 65_536;
@@ -17,6 +18,8 @@ pub struct Seen {
 struct Level {
     counter: Digest,
     remaining: u64,
+    /// By the clock of the store.
+    said_at: u64,
     seen_at: u64,
     reset_at: u64,
     /// Whether it was taken into account: what has come in since then is there.
@@ -56,10 +59,12 @@ impl Seen {
         Self { table: Table::new(entries_max) }
     }
 
-    /// The store said that so much is left of a counter, and when all of it will be there again.
-    pub fn put(&self, now: u64, counter: Digest, remaining: u64, reset_after: u64) {
-        let level = Level { counter, remaining, seen_at: now, reset_at: now.saturating_add(reset_after), is_applied: false };
-        self.table.put(now, level, |_| true);
+    /// The store said what is left of a counter. An answer that was overtaken says nothing.
+    pub fn put(&self, now: u64, counter: Digest, word: Word) {
+        let Word { said_at, left, reset_after } = word;
+        let reset_at = now.saturating_add(reset_after);
+        let level = Level { counter, remaining: left, said_at, seen_at: now, reset_at, is_applied: false };
+        self.table.put_unless(now, level, |_| true, |known| word.is_overtaken(known.said_at, known.remaining));
     }
 
     /// What was left of a counter, for all instances together, if that was seen within the window.
@@ -84,7 +89,7 @@ impl Seen {
             Some(level) => (Start::Seen(level.remaining), Level { is_applied: true, ..level }),
             None => {
                 let reset_at = now.saturating_add(window_ns);
-                (Start::Unknown, Level { counter, remaining: 0, seen_at: now, reset_at, is_applied: true })
+                (Start::Unknown, Level { counter, remaining: 0, said_at: 0, seen_at: now, reset_at, is_applied: true })
             }
         };
         self.table.put(now, level, |_| true);
@@ -108,14 +113,28 @@ mod tests {
 
     const COUNTER: Digest = Digest([1, 2]);
 
+    fn put(seen: &Seen, now: u64, counter: Digest, left: u64, reset_after: u64) {
+        seen.put(now, counter, Word { said_at: now, left, reset_after });
+    }
+
+    #[test]
+    fn an_answer_that_was_overtaken_raises_nothing() {
+        let seen = Seen::default();
+        put(&seen, 10, COUNTER, 7, 100);
+        seen.put(11, COUNTER, Word { said_at: 9, left: 8, reset_after: 100 });
+        assert_eq!(seen.apply(20, COUNTER, 50), Start::Seen(7));
+        seen.put(21, COUNTER, Word { said_at: 9, left: 8, reset_after: 100 });
+        assert_eq!(seen.apply(22, COUNTER, 50), Start::Applied);
+    }
+
     #[test]
     fn a_level_is_applied_once_and_a_new_one_again() {
         let seen = Seen::default();
-        seen.put(10, COUNTER, 7, 100);
+        put(&seen, 10, COUNTER, 7, 100);
 
         assert_eq!(seen.apply(20, COUNTER, 50), Start::Seen(7));
         assert_eq!(seen.apply(21, COUNTER, 50), Start::Applied);
-        seen.put(30, COUNTER, 3, 100);
+        put(&seen, 30, COUNTER, 3, 100);
         assert_eq!(seen.apply(40, COUNTER, 50), Start::Seen(3));
         assert_eq!(seen.apply(200, COUNTER, 50), Start::Unknown);
         assert_eq!(seen.apply(201, COUNTER, 50), Start::Applied);
@@ -124,8 +143,8 @@ mod tests {
     #[test]
     fn a_level_holds_for_a_window() {
         let seen = Seen::new(0);
-        seen.put(100, COUNTER, 7, 30);
-        seen.put(110, COUNTER, 6, 40);
+        put(&seen, 100, COUNTER, 7, 30);
+        put(&seen, 110, COUNTER, 6, 40);
 
         assert_eq!(seen.start_level(110, COUNTER, Some(50)), Some(6));
         assert_eq!(seen.start_level(160, COUNTER, Some(50)), Some(6));
@@ -139,7 +158,7 @@ mod tests {
     fn what_was_seen_longest_ago_gives_way() {
         let seen = Seen::new(0);
         for counter in 0..9 {
-            seen.put(counter, Digest([0, counter]), counter, 1_000);
+            put(&seen, counter, Digest([0, counter]), counter, 1_000);
         }
         let level = |counter| seen.start_level(9, Digest([0, counter]), Some(1_000));
 
@@ -149,8 +168,8 @@ mod tests {
     #[test]
     fn what_was_reset_is_not_known() {
         let seen = Seen::new(0);
-        seen.put(0, COUNTER, 7, 30);
-        seen.put(0, Digest([1, 3]), 8, 30);
+        put(&seen, 0, COUNTER, 7, 30);
+        put(&seen, 0, Digest([1, 3]), 8, 30);
         seen.forget(COUNTER);
 
         assert_eq!(seen.start_level(0, COUNTER, Some(9)), None);

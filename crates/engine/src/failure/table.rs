@@ -86,6 +86,11 @@ impl<E: Entry> Table<E> {
     /// Puts an entry in the place of the one that `is_same`, else where there is room, else in the place of what is worth least. An entry that is
     /// itself worth least is not kept.
     pub(super) fn put(&self, now: u64, entry: E, is_same: impl Fn(&E) -> bool) {
+        self.put_unless(now, entry, is_same, |_| false);
+    }
+
+    /// The same, unless the one that is in its place `is_better`.
+    pub(super) fn put_unless(&self, now: u64, entry: E, is_same: impl Fn(&E) -> bool, is_better: impl Fn(&E) -> bool) {
         let counter = entry.counter();
         let set = self.set(counter);
         let mut stripe = self.stripes[set % STRIPES].lock();
@@ -97,6 +102,9 @@ impl<E: Entry> Table<E> {
         let tags = self.tags[set].load(Ordering::Relaxed).to_le_bytes();
         let is_same = |way: usize| ways[way].as_ref().is_some_and(|old| old.counter() == counter && is_same(old));
         let tagged = (0..WAYS).filter(|&way| tags[way] == tag(counter)).find(|&way| is_same(way));
+        if tagged.and_then(|way| ways[way].as_ref()).is_some_and(is_better) {
+            return;
+        }
         let found = tagged.or_else(|| tags.iter().position(|&tag| tag == 0));
         let way = found.unwrap_or_else(|| {
             let worth = |place: &Option<E>| place.as_ref().map_or(0, |old| old.worth(now));

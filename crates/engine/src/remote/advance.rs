@@ -20,8 +20,9 @@ use super::Parts;
 use super::call::Call;
 use super::note::Note;
 use super::waiting::{deadline, wait_for};
-use crate::advance::{Asks, Granted, Held, HoldingId, Unspent, Wanted, Word};
+use crate::advance::{Asks, Granted, Held, HoldingId, Unspent, Wanted};
 use crate::together::{Coming, all};
+use crate::word::Word;
 
 /// A unit that was charged: what the store needs to take it back.
 pub(super) type Handle = Arc<OwnedCharge>;

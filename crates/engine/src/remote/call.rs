@@ -21,9 +21,9 @@ use super::Parts;
 use super::advance::Payment;
 use super::note::{Note, Watch};
 use super::waiting::{deadline, wait_for};
-use crate::advance::Word;
 use crate::failure::breaker::Admit;
 use crate::failure::debts::Debt;
+use crate::word::Word;
 
 /// What becomes of a call.
 #[derive(Debug)]
@@ -208,13 +208,15 @@ impl Parts {
         let now = monotonic_ns();
         for status in verdict.statuses() {
             let Some(note) = call.notes.get(usize::from(status.quota)) else { continue };
-            // Between two requests that have to keep a distance nothing remains, and a moment later everything.
-            if let Some(remaining) = status.remaining.filter(|&remaining| remaining > 0 || !note.is_spaced) {
-                self.fallback.saw(now, note.counter, remaining, status.reset_after);
-            }
-            if let (Some(holding), Some(remaining)) = (note.holding, status.remaining) {
-                let word = Word { said_at: *now_ns, left: remaining, reset_after: status.reset_after };
-                self.advances.saw(boot_ns(), holding, word);
+            if let Some(left) = status.remaining {
+                let word = Word { said_at: *now_ns, left, reset_after: status.reset_after };
+                // Between two requests that have to keep a distance nothing remains, and a moment later everything.
+                if left > 0 || !note.is_spaced {
+                    self.fallback.saw(now, note.counter, word);
+                }
+                if let Some(holding) = note.holding {
+                    self.advances.saw(boot_ns(), holding, word);
+                }
             }
             if let (Op::Check, Some(key), Some(denials)) = (call.op, note.denial, &self.denials) {
                 denials.put(key, status, call.sent_at, now);

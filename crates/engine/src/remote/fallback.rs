@@ -31,6 +31,7 @@ use crate::failure::instances::Instances;
 use crate::failure::seen::{Seen, Start};
 use crate::failure::share::InstanceId;
 use crate::plan::Planned;
+use crate::word::Word;
 
 /// Counters whose admissions are told to the store when it is back.
 const DEBTS_MAX: usize = 10_000;
@@ -108,9 +109,9 @@ impl Fallback {
     }
 
     /// The store said what remains of a counter.
-    pub(super) fn saw(&self, now: Ticks, counter: Digest, remaining: u64, reset_after: Ticks) {
+    pub(super) fn saw(&self, now: Ticks, counter: Digest, word: Word) {
         self.heard_at.store(now, Ordering::Relaxed);
-        self.seen.put(now, counter, remaining, reset_after);
+        self.seen.put(now, counter, word);
     }
 
     /// The store charged after all what was admitted here.

@@ -9,7 +9,8 @@ use tidegate_core::decision::Status;
 use tidegate_core::meter::{Ask, Meter, Refund, State};
 use tidegate_core::quota::Quota;
 use tidegate_core::time::Tick;
-use tidegate_engine::advance::{Advances, Asks, Granted, HoldingId, Unspent, Wanted, Word};
+use tidegate_engine::advance::{Advances, Asks, Granted, HoldingId, Unspent, Wanted};
+use tidegate_engine::word::Word;
 use tidegate_store::digest::Digest;
 
 use super::MILLISECOND;

@@ -34,7 +34,8 @@ pub(crate) use fleet::{
 };
 
 use tidegate_core::algorithm::Receipt;
-use tidegate_engine::advance::{Advances, Asks, Granted, HoldingId, Wanted, Word};
+use tidegate_engine::advance::{Advances, Asks, Granted, HoldingId, Wanted};
+use tidegate_engine::word::Word;
 use tidegate_store::digest::Digest;
 
 const MILLISECOND: u64 = 1_000_000;

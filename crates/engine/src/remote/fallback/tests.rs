@@ -6,6 +6,7 @@ use tidegate_store::clock::ManualClock;
 
 use super::*;
 use crate::calendar::ZonedCalendar;
+use crate::word::Word;
 
 const SECOND: Ticks = 1_000_000_000;
 const HOUR: Ticks = 3_600 * SECOND;
@@ -48,7 +49,12 @@ impl Away {
         if let Some(debt) = self.fallback.debts().send(self.counter()) {
             self.fallback.debts().charged(&debt);
         }
-        self.fallback.saw(self.clock.now(), self.counter(), remaining, SECOND);
+        self.hears(remaining);
+    }
+
+    fn hears(&self, left: u64) {
+        let now = self.clock.now();
+        self.fallback.saw(now, self.counter(), Word { said_at: now, left, reset_after: SECOND });
     }
 
     fn pass(&self, by: Ticks) {
@@ -79,7 +85,7 @@ fn what_the_store_was_not_told_of_is_used_too() {
     away.store_says(10);
     assert_eq!(away.admitted(4), 4);
 
-    away.fallback.saw(away.clock.now(), away.counter(), 9, SECOND);
+    away.hears(9);
     assert_eq!(away.admitted(20), 5);
 }
 
