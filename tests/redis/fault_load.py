@@ -18,6 +18,10 @@ if TYPE_CHECKING:
 
 GRACE_S = 0.002
 """What a caller may wait longer than the budget, at the 99.9th percentile, on a machine that is never late itself."""
+STALL_S = 0.05
+"""A machine that is late by more has taken the whole budget from somebody."""
+WITHIN_S = 45.0
+"""When the store has to decide again on such a machine."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,6 +152,15 @@ class Story:
     by_reason: dict[str, int]
 
     @property
+    def soon_s(self) -> float:
+        """
+        How soon the store has to decide again.
+
+        A probe that meets a machine which stands still has failed, and each one that fails doubles the time to the next, up to ten seconds.
+        """
+        return 15.0 if self.stall_s < STALL_S else WITHIN_S
+
+    @property
     def reasons(self) -> set[str]:
         """Why the store was not asked, during the fault and after it."""
         return {one.reason for one in self.seen if one.reason and one.start >= self.broke_at}
@@ -171,7 +184,7 @@ class Story:
         )
 
 
-def suffer(limiter: Limiter, fault: Callable[[Load], None], *, within: float = 20.0) -> Story:
+def suffer(limiter: Limiter, fault: Callable[[Load], None], *, within: float = WITHIN_S) -> Story:
     """
     Puts load on a limiter, breaks its store, and waits until it enforces again.
 

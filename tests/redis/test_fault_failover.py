@@ -27,6 +27,8 @@ else:
     from fault_load import GRACE_S, Load, Story, most_in_window, suffer
     from servers import Cluster, Sentinel
 
+pytestmark = pytest.mark.timeout(150)
+
 LIMIT, WINDOW_S = 100, 2.0
 BUDGET_S = 0.05
 """Longer than the default: on a busy machine servers that work must not look like ones that do not."""
@@ -133,7 +135,7 @@ def test_the_new_primary_decides_without_a_restart(name: str) -> None:
     """
     story = story_of(name)
 
-    assert story.enforced_at - story.mended_at < 15
+    assert story.enforced_at - story.mended_at < story.soon_s, story.summary(name)
 
 
 @pytest.mark.parametrize("name", CLUSTER)

@@ -25,8 +25,10 @@ else:
     from fault_load import GRACE_S, Load, Story, most_in_window, suffer
     from servers import Proxy, Single
 
+pytestmark = pytest.mark.timeout(150)
+
 LIMIT, WINDOW_S = 100, 2.0
-BUDGET_S = 0.02
+BUDGET_S = 0.05
 """Longer than the default: on a busy machine a server that works must not look like one that does not."""
 OUTAGE_S = 1.0
 IN_FLIGHT = 6
@@ -88,7 +90,7 @@ FAULTS = {
     ),
     "answers late": Fault(_for_a_while(lambda _, proxy: proxy.black_hole(), lambda _, proxy: proxy.pass_through()), GONE, has_proxy=True),
     "slower than the budget": Fault(
-        _for_a_while(lambda _, proxy: proxy.delay(replies_ms=20), lambda _, proxy: proxy.delay()), LATE, has_proxy=True
+        _for_a_while(lambda _, proxy: proxy.delay(replies_ms=int(1_000 * BUDGET_S)), lambda _, proxy: proxy.delay()), LATE, has_proxy=True
     ),
     "forgets its scripts": Fault(_again_and_again(lambda server, _: server.command("SCRIPT", "FLUSH")), LATE),
     "out of memory": Fault(
@@ -158,7 +160,7 @@ def test_the_store_decides_again_by_itself(name: str) -> None:
     """
     story = story_of(name)
 
-    assert story.enforced_at - story.mended_at < 15
+    assert story.enforced_at - story.mended_at < story.soon_s, story.summary(name)
 
 
 def test_every_decision_without_the_store_is_counted_by_its_reason(name: str) -> None:
