@@ -10,7 +10,7 @@ use libfuzzer_sys::fuzz_target;
 use tidegate_core::rules::explain::Outcome;
 use tidegate_core::rules::identity::Claims;
 use tidegate_core::rules::path::normalize;
-use tidegate_core::rules::{Request, RuleSet};
+use tidegate_core::rules::{Request, RuleSet, Standing};
 
 const NAMES: [&str; 10] = [
     "path",
@@ -68,9 +68,9 @@ fn assert_facts_are_spelled(request: &Request<'_>) {
 }
 
 fn assert_matched_as_explained(request: &Request<'_>) {
-    let matches = RULES.matches(request, None);
+    let matches = RULES.matches(request, Standing::default(), None);
     let matched = matches.rules.iter().map(|found| (found.rule, found.plan, found.cost, &matches.keys[found.key].1));
-    let outcomes = RULES.explain(request);
+    let outcomes = RULES.explain(request, Standing::default(), false);
     let explained = outcomes.iter().filter_map(|outcome| match outcome {
         Outcome::Applies { found, bytes, .. } => Some((found.rule, found.plan, found.cost, bytes)),
         _ => None,

@@ -5,7 +5,7 @@
 use libfuzzer_sys::fuzz_target;
 use tidegate_core::rules::explain::Outcome;
 use tidegate_core::rules::identity::NoClaims;
-use tidegate_core::rules::{RuleSet, RuleSetSpec};
+use tidegate_core::rules::{RuleSet, RuleSetSpec, Standing};
 
 const FACTS: [(&str, &str); 8] = [
     ("method", "POST"),
@@ -32,9 +32,9 @@ fn assert_matched_as_explained(set: &RuleSet) {
         request.set(name, value);
     }
     set.identity().resolve(&mut request, &NoClaims);
-    let matches = set.matches(&request, None);
+    let matches = set.matches(&request, Standing::default(), None);
     let matched: Vec<_> = matches.rules.iter().map(|found| (found.rule, found.plan, found.cost)).collect();
-    let outcomes = set.explain(&request);
+    let outcomes = set.explain(&request, Standing::default(), false);
     let explained: Vec<_> = outcomes
         .iter()
         .filter_map(|outcome| match outcome {

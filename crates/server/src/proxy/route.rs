@@ -66,13 +66,22 @@ impl Route {
 
     /// The path and query that the server is asked for.
     pub(super) fn path(&self, uri: &Uri) -> PathAndQuery {
-        let asked = || uri.path_and_query().cloned().unwrap_or(PathAndQuery::from_static("/"));
-        let Some(rewrite) = &self.rewrite else { return asked() };
-        let asked = asked();
+        let asked = path_of(uri);
+        let Some(rewrite) = &self.rewrite else { return asked };
         let rest = asked.as_str().strip_prefix(&self.path).unwrap_or(asked.as_str());
         let slash = if rewrite.is_empty() && !rest.starts_with('/') { "/" } else { "" };
         // Settings were checked, and the rest was understood when it came.
         PathAndQuery::try_from([rewrite, slash, rest].concat()).unwrap_or(asked)
+    }
+}
+
+/// The path and query of a target. One that names a host may have no path, and is written without a slash then, or as nothing at all.
+fn path_of(uri: &Uri) -> PathAndQuery {
+    const ROOT: PathAndQuery = PathAndQuery::from_static("/");
+    match uri.path_and_query() {
+        Some(path) if path.as_str() != "/" && path.as_str().starts_with(['/', '*']) => path.clone(),
+        Some(path) => PathAndQuery::try_from(path.to_string()).unwrap_or(ROOT),
+        None => ROOT,
     }
 }
 
@@ -136,6 +145,23 @@ mod tests {
             route(&["lost.example.com"], "/", "nobody", None),
         ];
         Routes::new(&all, &["any", "api", "wild", "shop", "v1"])
+    }
+
+    #[test]
+    fn a_target_without_a_path_is_for_the_root() {
+        let table = [
+            ("/a?b", "/a?b"),
+            ("/", "/"),
+            ("*", "*"),
+            ("http://j", "/"),
+            ("http://j/a", "/a"),
+            ("http://j?x=1", "/?x=1"),
+            ("http://j#/x", "/"),
+        ];
+        for (target, expected) in table {
+            let path = path_of(&target.parse().expect("a target"));
+            assert_eq!((path.as_str(), Uri::from(path.clone()).to_string().as_str()), (expected, expected), "{target}");
+        }
     }
 
     #[test]
