@@ -8,13 +8,17 @@ const HOST_SAID: (&str, &str) = ("host", "shop.example");
 
 /// What a server is told, as bytes and as a map: both say the same, in the same order.
 fn told(fields: &[(&'static str, &'static str)], is_trusted: bool, protocol: &str) -> Vec<String> {
+    told_from(Some("192.0.2.7"), fields, is_trusted, protocol)
+}
+
+fn told_from(address: Option<&str>, fields: &[(&'static str, &'static str)], is_trusted: bool, protocol: &str) -> Vec<String> {
     let mut request = Request::get("/a?b");
     for (name, value) in fields {
         request = request.header(*name, *value);
     }
     let head = request.body(()).expect("a request").into_parts().0;
     let (host, group) = ("shop.example".parse().expect("a host"), group(&json!({"protocol": protocol})));
-    let origin = Origin { address: Some("192.0.2.7"), is_trusted, host: Some(&host), scheme: "https" };
+    let origin = Origin { address, is_trusted, host: Some(&host), scheme: "https" };
     let path = head.uri.path_and_query().expect("a path").clone();
     let mut asked = Asked { wants: Wants::of(&head), head: &head, body: RequestBody::empty(), path, origin };
     let server = group.choose(&[], Instant::now()).expect("a server");
@@ -71,6 +75,22 @@ fn who_is_believed_is_followed_by_us() {
         "via: 1.0 a, 1.1 tidegate",
     ];
     assert_eq!(told(&said, true, "http1"), expected);
+}
+
+#[test]
+fn a_socket_in_the_file_system_adds_no_address_to_those_that_were_said() {
+    let said =
+        [HOST_SAID, ("x-forwarded-for", "198.51.100.1"), ("x-forwarded-proto", "ftp"), ("x-forwarded-host", "other.example")];
+    let expected = [
+        "host: shop.example",
+        "x-forwarded-for: 198.51.100.1",
+        "x-forwarded-proto: ftp",
+        "x-forwarded-host: other.example",
+        "forwarded: for=unknown;host=\"shop.example\";proto=https",
+        "via: 1.1 tidegate",
+    ];
+    assert_eq!(told_from(None, &said, true, "http1"), expected);
+    assert!(told_from(None, &said, false, "http1").iter().all(|field| !field.starts_with("x-forwarded-for")));
 }
 
 #[test]
