@@ -81,8 +81,10 @@ mod tests {
     use super::*;
     use crate::chance::random;
 
-    /// How many of `come` are taken in one second, and how many they stand for.
+    /// How many of `come` are taken in one second, and how many they stand for. It begins as for who takes what was sampled: with a turn of the
+    /// second, without which the share comes back only when chance takes somebody.
     fn second(sampler: &Sampler, second: u64, come: u64) -> (u64, u64) {
+        sampler.turn(second * SECOND_NS);
         let weights = (0..come).filter_map(|_| {
             let weight = sampler.weight(random())?;
             sampler.took(second * SECOND_NS);
