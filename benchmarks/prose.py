@@ -76,7 +76,7 @@ The server has core 0 and the generator core 1, by affinity as `taskset -c` sets
 Everybody takes a turn in each of {service_rounds} rounds, and the fastest counts, because other work on the machine can only make one slower; the median stands beside it.
 *CPU* is the processor time of the server per call, user and system: what is left if the generator or the network were the slower part.
 Half load is half of the highest rate, in {half_rounds} short runs that take turns. Of these the one with the lowest p99 counts, for everybody and for the same reason; the median of the runs stands beside it, and all of them are in `results.json`. There the generator is ours (`crates/server/examples/pace`): each call is made when it is due, evenly spaced, for one of {pace_clients} clients in turn, and its latency counts from that moment until its answer is read, whatever became of the calls before. It has core 1 for itself and spins there. h2load sends what is due every 10 ms, and would measure the wait for the others of its burst.
-*Generator late* is how long after its moment a call was taken up; that is part of the latency. A run in which it was more than {lag_max_ms} ms is made again, up to {pace_tries} times, and the one in which it was least is kept.
+*Generator late* is how long after its moment a call was taken up; that is part of the latency. {pace_rule}
 Where other virtual machines take the processor for milliseconds at a time, as they do where this page was measured, the p99 of a server that answers a constant says what nobody can come below.
 A gRPC error is a success to h2load, though not to our generator: the service's own count of allowed calls has to be no less than that of the generator, or the run fails.
 
@@ -110,6 +110,7 @@ State of `gcra` has one size. `sliding_window` remembers up to 16 checks of a cl
     "Proxy, one core": """
 All proxies stand before the same server, an nginx that answers a constant, with one worker on core 0; the server, the store and the generator share core 1. wrk asks over 64 connections with one key, and everybody keeps connections to the server.
 nginx limits by `limit_req`, HAProxy by a stick table; both are told never to deny. *Added* is the p99 at half of the most that a proxy has shown, less that of the server alone at the same rate, in short runs that take turns, by the same generator as the service's. At half load the generator is the server too, in one thread: two programs that wake each other on one core take most of it, and then show how they wait for each other. It spins on that core, but where the store is on it too it sleeps between calls; how late that makes it is in both numbers.
+{proxy_pace_rule}
 """,
     "Control plane, what people cost decisions": """
 One service with its control plane on core 0, loaded by wrk from core 1 as fully as it can be, and everybody takes turns: ten dashboards that ask for the first page each second, as its script does, and a list of rules that goes in one by one, as fast as it is answered; or nobody.

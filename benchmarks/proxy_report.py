@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Any
 
-from service_report import Promise, Rows, Table, late_ms, median_ms
+from service_report import Promise, Rows, Table, late_ms, median_ms, noted, pace_rule, stood
 
 
 def tables(section: dict[str, Any]) -> Iterator[Table]:
@@ -17,6 +17,11 @@ def tables(section: dict[str, Any]) -> Iterator[Table]:
             ["who", "bytes each"],
             [_idle(row) for row in idle["rows"]],
         )
+
+
+def facts(section: dict[str, Any]) -> dict[str, str]:
+    """Return what the sentences of the page mention."""
+    return {"proxy_pace_rule": pace_rule((section.get("speed") or {}).get("rows", []))}
 
 
 def promises(section: dict[str, Any]) -> Iterator[Promise]:
@@ -35,14 +40,15 @@ def promises(section: dict[str, Any]) -> Iterator[Promise]:
 def _speed(rows: list[dict[str, Any]]) -> tuple[list[str], Rows]:
     header = ["who", "counts in", "requests/s", "median", "of nginx", "CPU, µs a request"]
     header += ["at half load: requests/s", "p50, ms", "p99, ms", "p99 added, ms", "median p99, ms", "generator late, p99, ms"]
+    header += ["a core stood still"]
     nginx = _find(rows, "nginx")
     return header, [_speed_row(row, nginx) for row in rows]
 
 
 def _speed_row(row: dict[str, Any], nginx: dict[str, Any] | None) -> list[str]:
-    cells = [f"**{row['who']}**" if row["who"] == "tidegate" else row["who"], row["note"]]
+    cells = [f"**{row['who']}**" if row["who"] == "tidegate" else row["who"], noted(row)]
     if "missing" in row:
-        return [*cells, f"not measured: {row['missing']}", *[""] * 9]
+        return [*cells, f"not measured: {row['missing']}", *[""] * 10]
     half, added = row["half"], _added_ms(row)
     return [
         *cells,
@@ -54,6 +60,7 @@ def _speed_row(row: dict[str, Any], nginx: dict[str, Any] | None) -> list[str]:
         "" if added is None else f"{added:.2f}",
         median_ms(half),
         late_ms(half),
+        stood(half),
     ]
 
 

@@ -199,5 +199,6 @@ def _facts(results: dict[str, Any]) -> dict[str, str]:
         "clock_ns": str(clock),
         **redis_report.facts(results.get("redis") or {}),
         **service_report.facts(results.get("service") or {}),
+        **proxy_report.facts(results.get("proxy") or {}),
         **integrations_report.facts(results.get("integrations") or {}),
     }

@@ -44,8 +44,8 @@ class Load:
     """Calls that were due and that the generator could not make."""
     lag_us: dict[str, float] = field(default_factory=dict)
     """How late a generator at a given rate was itself."""
-    stolen_s: float = 0.0
-    """For how long other virtual machines had our cores meanwhile."""
+    stood: float | None = None
+    """For which share of the time a core stood still meanwhile, whoever was to be served there; `None` if nobody watched."""
 
 
 @dataclass(frozen=True)

@@ -35,14 +35,25 @@ def facts(section: dict[str, Any]) -> dict[str, str]:
         "h2load_command": grpc.get("command", ""),
         "pace_command": grpc.get("half_command", ""),
         "pace_clients": f"{grpc.get('clients', 0):,}",
-        "pace_tries": str(pace.TRIES),
-        "lag_max_ms": f"{pace.LAG_MAX_US / 1e3:g}",
+        "pace_rule": pace_rule(grpc.get("rows", [])),
         "half_rounds": str(next((len(row["half"]["runs"]) for row in grpc.get("rows", []) if "runs" in (row.get("half") or {})), 0)),
         "wrk_command": http.get("command", ""),
         "wrk_clients": f"{http.get('clients', 0):,}",
         "service_rounds": str(next((row["rounds"] for row in grpc.get("rows", []) if "rounds" in row), 0)),
         "service_store": (section.get("redis") or {}).get("server", ""),
     }
+
+
+def pace_rule(rows: list[dict[str, Any]]) -> str:
+    """Return which runs at half load were made again, as far as these rows know."""
+    late = f"A run in which the generator was later than {pace.LAG_MAX_US / 1e3:g} ms with one call in a hundred"
+    if any((row.get("half") or {}).get("stood") is not None for row in rows):
+        witness = (
+            "*A core stood still* is what a witness on each core saw, which goes before everybody else and naps for a millisecond at a time"
+        )
+        again = f"{late}, or a core stood still for more than {pace.STOOD_MAX:.1%} of the time, is made again, up to {pace.TRIES} times"
+        return f"{witness}. {again}, and the calmest is kept: what the server did has no part in that choice."
+    return f"{late} was made again, up to 3 times, and the one in which it was least late is kept; nobody watched the cores."
 
 
 def promises(section: dict[str, Any]) -> Iterator[Promise]:
@@ -96,14 +107,15 @@ def speed(rows: list[dict[str, Any]], *peers: str) -> tuple[list[str], Rows]:
         *(f"p{name}, ms" for name in ("50", "99", "99.9")),
         "median p99, ms",
         "generator late, p99, ms",
+        "a core stood still",
     ]
     return header, [_speed_row(row, rows, peers) for row in rows]
 
 
 def _speed_row(row: dict[str, Any], rows: list[dict[str, Any]], peers: tuple[str, ...]) -> list[str]:
-    cells = [_who(row["who"]), row["note"]]
+    cells = [_who(row["who"]), noted(row)]
     if "missing" in row:
-        return [*cells, "", f"not measured: {row['missing']}", *[""] * (8 + len(peers))]
+        return [*cells, "", f"not measured: {row['missing']}", *[""] * (9 + len(peers))]
     half = row["half"]
     waits = [f"{half['cuts_us'][name] / 1e3:.2f}" for name in ("50", "99", "99.9")] if half else ["", "", ""]
     # Two threads share the cores with the generator, so a ratio to somebody who had a core alone says nothing.
@@ -119,6 +131,7 @@ def _speed_row(row: dict[str, Any], rows: list[dict[str, Any]], peers: tuple[str
         *waits,
         median_ms(half),
         late_ms(half),
+        stood(half),
     ]
 
 
@@ -131,6 +144,18 @@ def late_ms(half: dict[str, Any] | None) -> str:
     """Return how late the generator itself was at half load."""
     lag = (half or {}).get("lag_us")
     return f"{lag['99'] / 1e3:.2f}" if lag else ""
+
+
+def noted(row: dict[str, Any]) -> str:
+    """Return what a row is about, and how many of its runs failed."""
+    failed = len(row.get("failures", []))
+    return f"{row['note']} ({failed} runs failed)" if failed else str(row["note"])
+
+
+def stood(half: dict[str, Any] | None) -> str:
+    """Return for which share of the time a core stood still at half load, whoever was to be served there."""
+    share = (half or {}).get("stood")
+    return "" if share is None else f"{share:.1%}"
 
 
 def _steady(rows: list[dict[str, Any]]) -> tuple[list[str], Rows]:

@@ -19,6 +19,7 @@ mod http2;
 mod options;
 mod pacer;
 mod record;
+mod stalls;
 mod upstream;
 
 use std::error::Error;
@@ -30,6 +31,10 @@ fn main() -> Result<(), Box<dyn Error>> {
     let words: Vec<String> = std::env::args().skip(1).collect();
     if words.iter().any(|word| word == "--help" || word == "-h") {
         println!("{}", options::HELP);
+        return Ok(());
+    }
+    if words == ["stalls"] {
+        println!("{}", stalls::witnessed());
         return Ok(());
     }
     let options = Options::parse(&words)?;

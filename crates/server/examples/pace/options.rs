@@ -11,6 +11,7 @@ pub(crate) const HELP: &str = "\
 Makes calls at a steady pace and prints their latency as JSON.
 
     pace http1|http2 ADDRESS PATH --rate CALLS --seconds SECONDS --connections COUNT [OPTION ...]
+    pace stalls
 
     ADDRESS             of the server, such as 127.0.0.1:8081
     PATH                such as /api/v1/rate-limit/check
@@ -25,7 +26,10 @@ Makes calls at a steady pace and prints their latency as JSON.
 
 Prints calls, errors and unanswered (counted calls), per_second, reopened (connections), and percentiles in microseconds: cuts_us of
 latency from the moment at which a call was due until its answer was read whole, and lag_us of how late the generator itself took the
-calls up. 100 is the maximum.";
+calls up. 100 is the maximum.
+
+`pace stalls` makes no calls. Until its input ends it watches the core that it runs on, and then prints for how many seconds it did, how
+many of them the core stood still, and the longest time of those.";
 
 /// How calls travel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
