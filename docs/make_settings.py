@@ -48,6 +48,16 @@ PROXY = """\
 
 [`tidegate proxy`](../guides/proxy.md) has all settings above and these; `grpc.listen` and `admin.listen` are off unless it is told to.
 What stands under `upstream` holds for every group of servers, and each group can say it again under the same name.
+
+Some of the settings above are about the ports of the service, and mean less or nothing on the port of the proxy:
+
+| setting | on the port of the proxy |
+| --- | --- |
+| `limits.body_bytes`, `limits.batch` | bodies are passed on as they come, however long they are |
+| `limits.read_timeout` | for the head and the handshake of TLS; pieces of a body may take `upstream.idle_timeout` |
+| `deny_status` | a denial is always 429 |
+| `trusted_gateways` | whose `X-Forwarded-*` servers get, `proxy.trusted_proxies` says; by whose clients are counted, the rules |
+| `http.token`, `rls.*`, `grpc.*` | clients show no token, and nobody asks by Envoy's protocol there |
 """
 
 

@@ -145,14 +145,18 @@ def test_a_bad_edit_is_refused_and_a_fix_comes_into_force(
     assert (1, 1) == (watcher.reloads, watcher.failures)
 
 
-def test_a_bad_edit_that_is_taken_back_leaves_no_problem(limiter: RuleLimiter, file: Path, eventually: Eventually) -> None:
-    """Nothing has changed, so nothing is reloaded."""
+def test_a_bad_edit_that_is_taken_back_leaves_no_problem(
+    limiter: RuleLimiter, file: Path, eventually: Eventually, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Nothing has changed, so nothing is reloaded; who read of the problem in the log reads that it is gone."""
     watcher = watcher_of(limiter)
-    file.write_text("rules: [")
-    eventually(lambda: watcher.problem is not None)
-    file.write_text(text(1))
-    eventually(lambda: watcher.problem is None)
+    with caplog.at_level(logging.INFO, logger="tidegate.rules"):
+        file.write_text("rules: [")
+        eventually(lambda: watcher.problem is not None)
+        file.write_text(text(1))
+        eventually(lambda: watcher.problem is None)
 
+    assert f"the problem with {file} is gone: it has the rules that are in force" in caplog.messages
     assert (0, 1, 1) == (watcher.reloads, watcher.failures, limiter.generation)
 
 
@@ -312,7 +316,8 @@ def test_a_failure_that_nobody_thought_of_does_not_end_the_watch(
         assert "no room" in str(watcher.problem)
     eventually(has_limit(limiter, 2))
 
-    assert watcher.problem is None
+    # Told of after the rules are in force.
+    eventually(lambda: watcher.problem is None)
 
 
 def test_stop_ends_the_thread_and_start_begins_anew(limiter: RuleLimiter, file: Path, eventually: Eventually) -> None:

@@ -91,7 +91,14 @@ routes: [{upstream: app}]
     ("text", "code", "line"),
     [
         pytest.param("", "missing-key", None, id="no-upstreams"),
+        pytest.param("upstreams: {}\n", "empty-mapping", 2, id="no-groups"),
         pytest.param("upstreams: [http://a/path]\n", "bad-upstream", 2, id="path"),
+        pytest.param("upstreams: ['http://1.2.3.400:1']\n", "bad-upstream", 2, id="no-ipv4"),
+        pytest.param("upstreams: ['http://10.1:80']\n", "bad-upstream", 2, id="short-ipv4"),
+        pytest.param("upstreams: ['http://[1:2:3:4:5:6:7:8:9]:80']\n", "bad-upstream", 2, id="no-ipv6"),
+        pytest.param("upstreams: ['http://[....]:80']\n", "bad-upstream", 2, id="dots-in-brackets"),
+        pytest.param("upstreams: [http://a..b]\n", "bad-upstream", 2, id="nothing-between-dots"),
+        pytest.param("upstream: http://a\n", "wrong-type", 2, id="section-for-a-value"),
         pytest.param("upstreams: [ftp://a]\n", "bad-upstream", 2, id="scheme"),
         pytest.param("upstreams: [http://a:99999]\n", "bad-upstream", 2, id="port"),
         pytest.param("upstreams: ['http://u:p@a']\n", "bad-upstream", 2, id="user"),
@@ -116,6 +123,22 @@ routes: [{upstream: app}]
         pytest.param("upstreams: {a: http://a}\nroutes: [{paths: /a, upstream: a}]\n", "unknown-key", 3, id="unknown-key"),
         pytest.param("upstreams: {a: http://a}\nroutes: [{path: /a}]\n", "missing-key", 3, id="leads-nowhere"),
         pytest.param("upstreams: {a: http://a}\nroutes: {upstream: a}\n", "wrong-type", 3, id="no-list"),
+        pytest.param(
+            "upstreams: {a: http://a, b: http://b}\nroutes:\n- {path: /x, upstream: a}\n- {path: /x/, upstream: b}\n",
+            "given-twice",
+            5,
+            id="same-path",
+        ),
+        pytest.param(
+            "upstreams: {a: http://a, b: http://b}\nroutes:\n- {hosts: [c, D], upstream: a}\n- {hosts: d, upstream: b}\n",
+            "given-twice",
+            5,
+            id="same-host",
+        ),
+        pytest.param("upstreams: http://a\nproxy: {request_id: Host}\n", "bad-header", 3, id="request-id-is-host"),
+        pytest.param("upstreams: http://a\nproxy: {request_id: x-forwarded-for}\n", "bad-header", 3, id="request-id-is-forwarded"),
+        pytest.param("upstreams: http://a\nproxy: {cost_header: content-length}\n", "bad-header", 3, id="cost-is-length"),
+        pytest.param("upstreams: http://a\nproxy: {cost_header: transfer-encoding}\n", "bad-header", 3, id="cost-is-coding"),
         pytest.param("upstreams: http://a\nproxy: {listen: off}\n", "nothing-listens", 3, id="off"),
         pytest.param("upstreams: http://a\nproxy: {listen: '127.0.0.1:8080'}\n", "same-address", 3, id="same-address"),
         pytest.param("upstreams: http://a\nproxy: {cost_header: 'x cost'}\n", "bad-header", 3, id="bad-header"),
@@ -129,6 +152,99 @@ def test_a_mistake_is_told_with_its_place(folder: Path, text: str, code: str, li
     problems = caught.value.problems
     assert [code] == [problem.code for problem in problems]
     assert line is None or f"tidegate.yaml:{line}:" in problems[0].where
+
+
+@pytest.mark.parametrize(
+    ("text", "hint"),
+    [
+        pytest.param("upstreams: [http://a:0]", "write a port from 1 to 65535", id="port"),
+        pytest.param("upstreams: ['http://a:']", "write a port from 1 to 65535", id="no-port"),
+        pytest.param("upstreams: ['http://1.2.3.400']", "write four numbers from 0 to 255", id="address"),
+        pytest.param("upstream: http://a", "did you mean `upstreams`?", id="section"),
+        pytest.param("upstreams: [{url: 'http://a:1', weight: 3}]", "write http://a:1 weight 3", id="mapping"),
+        pytest.param("upstreams: [{host: a}]", "write http://10.0.0.1:8000 weight 3", id="other-mapping"),
+        pytest.param("upstreams: {a: http://a}\nroutes: [{hosts: '*', upstream: a}]", "leave `hosts` out", id="all-hosts"),
+        pytest.param("upstreams: http://a\nproxy: {listen: here}", "[::1]:8080 or unix:/run/tidegate.sock", id="listen"),
+    ],
+)
+def test_a_mistake_has_a_hint_of_its_own(folder: Path, text: str, hint: str) -> None:
+    """It says what to write instead."""
+    with pytest.raises(SettingsError) as caught:
+        document_of(folder, f"{text}\n")
+
+    (problem,) = caught.value.problems
+    assert hint in str(problem.hint)
+    assert "off" not in str(problem.hint)
+
+
+@pytest.mark.parametrize("way", ["file", "mapping", "flag"])
+def test_a_password_is_refused_and_not_shown(folder: Path, way: str) -> None:
+    """Not even a part of it, whatever is in it; the hint has the address without it."""
+    url = "https://user:hush,hush:90@x@app:8000"
+    text = {"file": f"upstreams: ['{url}']\n", "mapping": f"upstreams: [{{url: '{url}', weight: 2}}]\n", "flag": ""}[way]
+    flags = {"upstreams": f"http://b, {url}, http://c"} if way == "flag" else {}
+    with pytest.raises(SettingsError) as caught:
+        document_of(folder, text, None, **flags)
+
+    assert "hush" not in str(caught.value)
+    assert "user:" not in str(caught.value)
+    assert way == "mapping" or "hint: write https://app:8000;" in str(caught.value)
+
+
+def test_a_slash_behind_the_host_is_no_path(folder: Path) -> None:
+    """Browsers and humans write it; it is the same server as without."""
+    by_flag = document_of(folder, upstreams="http://a:8000/, http://[::1]/ weight 2")["upstreams"][0]["servers"]
+
+    assert [{"url": "http://a:8000", "weight": 1}, {"url": "http://[::1]", "weight": 2}] == by_flag
+    with pytest.raises(SettingsError, match="given-twice"):
+        document_of(folder, upstreams="http://a:8000/, http://a:8000")
+
+
+def test_all_mistakes_of_routes_are_told_at_once(folder: Path) -> None:
+    """A route to nowhere also while another has a problem of its own."""
+    text = "upstreams: {a: http://a}\nroutes: [{path: api, upstream: a}, {path: /b, upstream: b}]\n"
+    with pytest.raises(SettingsError) as caught:
+        document_of(folder, text)
+
+    assert ["bad-path", "unknown-upstream"] == [problem.code for problem in caught.value.problems]
+
+
+@pytest.mark.parametrize("who", ["--upstream", "TIDEGATE_UPSTREAMS"])
+def test_who_replaces_the_groups_of_a_file_is_told(folder: Path, who: str) -> None:
+    """The routes are right for the file, and lead nowhere for the flag."""
+    given = {"upstreams": "http://b"} if who == "--upstream" else {}
+    variables = {} if given else {"TIDEGATE_UPSTREAMS": "http://b"}
+    with pytest.raises(SettingsError) as caught:
+        document_of(folder, "upstreams: {a: http://a}\nroutes: [{upstream: a}]\n", variables, **given)
+
+    (problem,) = caught.value.problems
+    assert f"{who} took the place of the groups in the file, with one called `default`" in str(problem.hint)
+
+
+def test_a_missing_file_is_one_problem(folder: Path) -> None:
+    """What it would have said is not missing too."""
+    with pytest.raises(SettingsError) as caught:
+        load(folder / "nowhere.yaml", environment={})
+
+    assert ["file-missing"] == [problem.code for problem in caught.value.problems]
+
+
+def test_a_group_without_requests_is_warned_of(folder: Path) -> None:
+    """It may be there for later, so it is no error."""
+    config = folder / "tidegate.yaml"
+    config.write_text("rules: rules.yaml\nupstreams: {a: http://a, b: http://b}\nroutes: [{upstream: a}]\n", encoding="utf-8")
+
+    assert ("no route leads to the group `b`: its servers get no requests",) == load(config, environment={}).warnings
+
+
+def test_the_help_names_every_variable(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those of options that are not made from the table too."""
+    monkeypatch.setenv("COLUMNS", "240")
+    assert 0 == run(["proxy", "--help"])
+    output = capsys.readouterr().out
+
+    assert [] == [setting.key for setting in TABLE.values() if setting.key != "routes" and setting.variable not in output]
+    assert all(f"[env: {variable}]" in output for variable in ("TIDEGATE_CONFIG", "TIDEGATE_UPSTREAMS"))
 
 
 def test_routes_are_no_variable(folder: Path) -> None:

@@ -10,16 +10,18 @@ import signal
 import ssl
 import subprocess
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 import websockets.exceptions
 import websockets.sync.client
 
+from tidegate.proxy import Proxy, load, native
+
 if TYPE_CHECKING:
     from tests.conftest import Eventually
     from tests.proxy.load import Load
-    from tests.proxy.proxying import Running
+    from tests.proxy.proxying import NO_RULES, SETTINGS, Running, ask
     from tests.proxy.upstream import Upstream
     from tests.servers import certificates
     from tests.servers.process import new_folder
@@ -27,7 +29,7 @@ if TYPE_CHECKING:
     from tests.servers.waiting import until
 else:
     from load import Load
-    from proxying import Running
+    from proxying import NO_RULES, SETTINGS, Running, ask
     from servers import certificates
     from servers.process import new_folder
     from servers.waiting import until
@@ -81,6 +83,69 @@ def test_a_bad_file_is_refused_and_the_old_one_stays(upstream: Upstream, eventua
         eventually(lambda: proxy.metric(LOADED) == 1)
         assert [] == proxy.reasons()
         eventually(lambda: "need a new start: top.size" in proxy.log)
+
+
+def test_a_signal_with_no_servers_in_the_file_ends_nothing(upstream: Upstream, eventually: Eventually) -> None:
+    """`upstreams: {}` names nobody to forward to: it is refused as any other mistake, and the process lives on."""
+    with Running([], config=settings_for(upstream), settings={"shutdown.limit": "5s"}, environment={"TIDEGATE_WATCH": "false"}) as proxy:
+        proxy.configure("upstreams: {}\n")
+        proxy.send(signal.SIGHUP)
+        eventually(lambda: not proxy.process.is_running or proxy.metric(FAILED) == 1)
+        assert proxy.process.is_running, proxy.log
+        assert 200 == proxy.ask("GET", "/").status
+        assert ["upstreams_not_reloaded"] == proxy.reasons()
+        assert "there is no group of servers" in proxy.log
+
+        proxy.configure(settings_for(upstream))
+        proxy.send(signal.SIGHUP)
+        eventually(lambda: proxy.metric(LOADED) == 1)
+        assert [] == proxy.reasons()
+
+
+def test_a_failure_that_nobody_thought_of_is_refused_too(
+    upstream: Upstream, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Whatever goes wrong while settings are read again is counted, told in `/readyz` and logged, and what is in force stays."""
+    (tmp_path / "rules.yaml").write_text(NO_RULES, encoding="utf-8")
+    flags = {key: str(value) for key, value in SETTINGS.items()}
+    settings = load(environment={}, flags={**flags, "upstreams": upstream.url, "rules": str(tmp_path / "rules.yaml")})
+    with Proxy(settings) as proxy:
+        monkeypatch.setattr(native, "to_proxy_document", broken)
+        assert None is proxy.reload(), "the rules are right"
+        (reason,) = ask(proxy.addresses["http"], "GET", "/readyz").json["reasons"]
+        page = ask(proxy.addresses["http"], "GET", "/metrics").body.decode()
+        status = ask(proxy.addresses["proxy"], "GET", "/").status
+
+    assert ("upstreams_not_reloaded", 200) == (reason["code"], status)
+    assert f"{FAILED} 1" in page
+    assert "those in force stay: the settings cannot be loaded: IndexError: nobody thought of it" in caplog.text
+
+
+def broken(*_: object, **__: object) -> dict[str, Any]:
+    """What nobody thought of."""
+    raise IndexError("nobody thought of it")
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        pytest.param(
+            "access_log: {to: stdout, format: common, query: true}\n", "access_log.to, access_log.format, access_log.query", id="log"
+        ),
+        pytest.param("proxy: {proxy_protocol: [10.0.0.0/24]}\n", "proxy.proxy_protocol", id="proxy-protocol"),
+    ],
+)
+def test_what_needs_a_new_start_is_said(upstream: Upstream, tmp_path: Path, caplog: pytest.LogCaptureFixture, more: str, said: str) -> None:
+    """Who changes how connections begin, or the access log, is not left to believe that it is in force."""
+    (tmp_path / "rules.yaml").write_text(NO_RULES, encoding="utf-8")
+    config = tmp_path / "tidegate.yaml"
+    config.write_text(settings_for(upstream), encoding="utf-8")
+    flags: dict[str, str | bool | None] = {key: str(value) for key, value in SETTINGS.items()}
+    with Proxy(load(config, environment={}, flags={**flags, "rules": str(tmp_path / "rules.yaml"), "watch": False})) as proxy:
+        config.write_text(settings_for(upstream, more=more), encoding="utf-8")
+        assert None is proxy.reload_upstreams()
+
+    assert f"changed settings that need a new start: {said}\n" in caplog.text
 
 
 def test_what_runs_ends_and_what_is_known_stays(eventually: Eventually) -> None:

@@ -142,6 +142,7 @@ def test_new_certificates_are_used_without_a_restart(serve: Serve, copies: dict[
     eventually(lambda: is_trusted(service, new))
 
     assert not is_trusted(service, old)
+    eventually(lambda: "certificates loaded again" in service.log)
 
 
 def test_bad_certificates_keep_the_old_ones_and_are_told(
@@ -159,6 +160,7 @@ def test_bad_certificates_keep_the_old_ones_and_are_told(
 
     eventually(lambda: "http.tls.key" in told())
     assert "does not belong to the certificate" in told()
+    eventually(lambda: "certificates refused, those in force stay: http.tls.key" in service.log)
     assert is_trusted(service, old)
     replace(tmp_path, new)
     eventually(lambda: is_trusted(service, new))

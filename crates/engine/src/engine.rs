@@ -168,7 +168,7 @@ impl Engine {
         let lease = plan.lease_ttl_ns().map(|_| options.lease.unwrap_or_else(random_id));
         let max_delay = options.max_delay.unwrap_or(Ticks::MAX);
         let ask = Ask { cost, lease, max_delay };
-        let outcome = Self::with_charges(&plan, key, ask, |charges| self.store.check(charges));
+        let outcome = Self::with_charges(&plan, key, ask, |charges| self.charge_all(charges, options));
         Ok(self.answer(Question { plan, origin: Origin::Check, asked: Asked::Key(key), cost, resets, lease }, outcome))
     }
 
@@ -283,6 +283,15 @@ impl Engine {
             degraded: allowed + denied,
             degraded_by: std::array::from_fn(|kind| self.degraded.by[kind].load(Ordering::Relaxed)),
             generation: self.plan.load().generation(),
+        }
+    }
+
+    /// Charges all or none. A shared store has to know whose the lease is.
+    #[inline]
+    fn charge_all(&self, charges: &[Charge<'_>], options: CheckOptions) -> Result<Verdict, StoreError> {
+        match (&self.remote, options.lease) {
+            (Some(remote), Some(_)) => remote.check_under_chosen_lease(charges),
+            _ => self.store.check(charges),
         }
     }
 

@@ -9,6 +9,7 @@
 //! | [`advance`] | units that are taken before anybody asks for them |
 //! | [`call`], [`note`] | one call and what its answer changes; what is noted of it until then |
 //! | [`fallback`] | this instance's share of every quota, while the store is away |
+//! | [`unheard`] | slots that were lent while nobody waited any more |
 //! | [`pulse`] | what happens without being asked: heartbeats, probes, debits after an outage |
 //! | [`health`] | how the store and the way to it are doing |
 
@@ -18,6 +19,7 @@ mod fallback;
 mod health;
 mod note;
 mod pulse;
+mod unheard;
 mod waiting;
 
 pub use health::{Health, ShardHealth};
@@ -151,16 +153,18 @@ fn outcome(reply: Result<Ticks, &StoreError>) -> Outcome {
     }
 }
 
-/// How long a call may take.
+/// On what terms a call is made.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Time {
+pub(crate) struct Terms {
     /// What a rule says instead of the budget of all.
     pub(crate) budget: Option<Duration>,
     /// How long its caller waits at most.
     pub(crate) patience: Option<Duration>,
+    /// Whether its caller chose the id of the lease, and may ask again under it.
+    pub(crate) is_lease_chosen: bool,
 }
 
-impl Time {
+impl Terms {
     fn within(self, budget: Duration) -> Duration {
         let budget = self.budget.unwrap_or(budget);
         self.patience.map_or(budget, |patience| patience.min(budget))
@@ -175,11 +179,11 @@ impl Remote {
     }
 
     /// Makes up a call, unless its outcome is known without one. Nothing borrows the charges afterwards.
-    pub(crate) fn prepare(&self, op: Op, charges: &[Charge<'_>], time: Time) -> Prepared {
+    pub(crate) fn prepare(&self, op: Op, charges: &[Charge<'_>], terms: Terms) -> Prepared {
         if charges.is_empty() {
             return Prepared::Known(Ok(Verdict::default()));
         }
-        Arc::clone(&self.parts()).prepare(op, charges, time.within(self.options.budget))
+        Arc::clone(&self.parts()).prepare(op, charges, terms)
     }
 
     /// The thread that talks to the store.
@@ -211,9 +215,14 @@ impl Remote {
         self.parts.load()
     }
 
+    /// Charges all or none, under a lease that its caller chose.
+    pub(crate) fn check_under_chosen_lease(&self, charges: &[Charge<'_>]) -> Result<Verdict, StoreError> {
+        self.call(Op::Check, charges, Terms { is_lease_chosen: true, ..Terms::default() })
+    }
+
     /// Waits for the answer to a call, as long as the budget lasts.
-    fn call(&self, op: Op, charges: &[Charge<'_>]) -> Result<Verdict, StoreError> {
-        match self.prepare(op, charges, Time::default()) {
+    fn call(&self, op: Op, charges: &[Charge<'_>], terms: Terms) -> Result<Verdict, StoreError> {
+        match self.prepare(op, charges, terms) {
             Prepared::Known(outcome) => outcome,
             Prepared::Ready(ready) => ready.verdict(),
         }
@@ -314,15 +323,15 @@ impl Store for Remote {
     }
 
     fn check(&self, charges: &[Charge<'_>]) -> Result<Verdict, StoreError> {
-        self.call(Op::Check, charges)
+        self.call(Op::Check, charges, Terms::default())
     }
 
     fn peek(&self, charges: &[Charge<'_>]) -> Result<Verdict, StoreError> {
-        self.call(Op::Peek, charges)
+        self.call(Op::Peek, charges, Terms::default())
     }
 
     fn debit(&self, charges: &[Charge<'_>]) -> Result<Verdict, StoreError> {
-        self.call(Op::Debit, charges)
+        self.call(Op::Debit, charges, Terms::default())
     }
 
     fn refund(&self, charge: &Charge<'_>, refund: Refund) -> Result<(), StoreError> {

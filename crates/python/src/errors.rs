@@ -31,6 +31,7 @@ pub(crate) fn from_usage(error: &UsageError) -> PyErr {
         | UsageError::TooManyDescriptors { .. }
         | UsageError::LimitWithoutUnit { .. }
         | UsageError::CreditWithoutWindow { .. }
+        | UsageError::RepeatedParameter { .. }
         | UsageError::CostTooLarge { .. }
         | UsageError::ForeignDecision
         | UsageError::WrongKey

@@ -13,6 +13,7 @@
 //! | `balance`, `health` | whose turn it is, and who gets nothing for a while: both pure |
 //! | `check`, `resolve`, `tend` | what happens in the background: are servers well, and where are they |
 //! | `pool`, `dial`, `tls` | connections to servers: kept ones and new ones |
+//! | `heard` | a server that reads no more may have answered |
 //! | `counts` | what is counted of servers |
 //! | `line` | HTTP/1 with servers, on the short way: what is plain is neither written nor read by hyper |
 //! | `exchange` | one request to one server, up to the head of the response |
@@ -51,6 +52,7 @@ mod forward;
 mod group;
 mod head;
 mod health;
+mod heard;
 mod line;
 mod pool;
 mod refuse;
@@ -246,7 +248,10 @@ pub(crate) async fn serve(app: Arc<App>, peer: Peer, request: Request<Option<Inc
     let mut response = answer(&app, &table, from, (&head, body), &mut notes).await;
     spare::take_back(head.headers);
     notes.watch.answered(&app, AnswerCode::Http(response.status().as_u16()));
-    response.headers_mut().extend(name.cloned().zip(id));
+    if let Some((name, id)) = name.zip(id) {
+        // A server may say it, too.
+        response.headers_mut().insert(name, id);
+    }
     match notes.entry {
         Some(entry) => access_log::follow(entry, response),
         None => response,
@@ -312,7 +317,7 @@ async fn answer(
     let origin = head::Origin { address: address.as_deref(), is_trusted, host: host.as_ref(), scheme };
     let group = &table.groups[route.group];
     let path = route.path(&head.uri);
-    let mut asked = Asked { head, body: RequestBody::new(body), path, wants, origin };
+    let mut asked = Asked { head, body: RequestBody::new(body), path, wants, origin, request_id: table.request_id.as_ref() };
     let mut response = forward::forward(group, &mut asked, slot, entry).await;
     let headers = response.headers_mut();
     let settled = match &table.cost_header {

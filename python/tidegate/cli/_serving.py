@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 CONFIG_VARIABLE = "TIDEGATE_CONFIG"
 EXIT_PROBLEMS = 1
 
-Config = Annotated[str | None, typer.Option("--config", "-c", metavar="PATH", help=f"A file of settings. [env: {CONFIG_VARIABLE}]")]
+Config = Annotated[str | None, typer.Option("--config", "-c", metavar="PATH", help=f"A file of settings. \\[env: {CONFIG_VARIABLE}]")]
 Check = Annotated[bool, typer.Option("--check", help="Only say whether settings and rules are right.")]
 Schema = Annotated[bool, typer.Option("--schema", help="Only print the JSON Schema of files of settings.")]
 Show = Annotated[bool, typer.Option("--show", help="Only print every setting, its value and who gave it.")]

@@ -27,7 +27,8 @@ if TYPE_CHECKING:
 def proxy(
     *,
     upstream: Annotated[
-        list[str] | None, typer.Option("--upstream", metavar="URL", help="A server to forward to; once for each. [env: TIDEGATE_UPSTREAMS]")
+        list[str] | None,
+        typer.Option("--upstream", metavar="URL", help="A server to forward to; once for each. \\[env: TIDEGATE_UPSTREAMS]"),
     ] = None,
     config: _serving.Config = None,
     check: _serving.Check = False,

@@ -7,6 +7,7 @@ Requests are forwarded in Rust; Python sets up and supervises.
 | --- | --- |
 | `table` | every setting, once: those of the service and the proxy's own |
 | `upstreams`, `routes` | the two settings that are more than one value: servers in groups, and which requests go to which |
+| `server`, `checks` | parts of these: the address of one server, and what health checks ask for |
 | `settings` | all of them together, checked |
 | `native` | the same as Rust takes them |
 | `proxy` | `Proxy`: a service with one port more |

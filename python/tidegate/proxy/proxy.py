@@ -13,9 +13,9 @@ from tidegate._native import Server
 from tidegate.errors import StartupError, TidegateError
 from tidegate.proxy import native
 from tidegate.proxy.table import OWN_GROUPS
-from tidegate.proxy.watch import SettingsWatcher
 from tidegate.service.log import LOG
 from tidegate.service.service import Service
+from tidegate.service.watch import FileWatcher
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -24,8 +24,19 @@ if TYPE_CHECKING:
     from tidegate.service.settings import Settings
 
 _FILES = ("tls_ca", "tls_cert", "tls_key")
-_AT_START = frozenset(("proxy.listen", "proxy.tls.cert", "proxy.tls.key", "proxy.tls.client_ca"))
-"""What is the proxy's own, and yet needs a new start: ports and where their certificates are."""
+_AT_START = frozenset(
+    (
+        "proxy.listen",
+        "proxy.tls.cert",
+        "proxy.tls.key",
+        "proxy.tls.client_ca",
+        "proxy.proxy_protocol",
+        "access_log.to",
+        "access_log.format",
+        "access_log.query",
+    )
+)
+"""What is the proxy's own, and yet needs a new start: ports, where their certificates are, how connections begin, and the access log."""
 
 
 class Proxy(Service):
@@ -40,7 +51,8 @@ class Proxy(Service):
         super().__init__(settings)
         # A signal and a change of the file may come together; what was read first must not come into force last.
         self._reloading = threading.Lock()
-        self._watcher = SettingsWatcher(self.files, self.reload_upstreams) if settings["watch"] and settings.config is not None else None
+        is_watched = settings["watch"] and settings.config is not None
+        self._watcher = FileWatcher("settings", self.files, self.reload_upstreams) if is_watched else None
 
     @classmethod
     def check(cls, settings: Settings) -> None:
@@ -121,14 +133,16 @@ class Proxy(Service):
     def _reload_upstreams(self) -> str | None:
         if self.settings.again is None:
             return None
+        surprise: Exception | None = None
         try:
             new = self.settings.again()
             problem = self.server.reload_upstreams(json.dumps(native.to_proxy_document(new, has_control=self.control is not None)))
-        except TidegateError as error:
-            problem = str(error)
+        except Exception as error:  # noqa: BLE001  # whatever it is, those in force stay, requests go on, and people are told
+            surprise = None if isinstance(error, TidegateError) else error
+            problem = str(error) if surprise is None else f"the settings cannot be loaded: {type(error).__name__}: {error}"
             self.server.refuse_upstreams(problem)
         if problem is not None:
-            LOG.error("upstreams and routes refused, those in force stay: %s", problem)
+            LOG.error("upstreams and routes refused, those in force stay: %s", problem, exc_info=surprise)
             return problem
         self._take(new)
         LOG.info("upstreams and routes loaded: %s", new.table["upstreams"].kind.show(new["upstreams"]))

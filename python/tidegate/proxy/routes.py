@@ -73,9 +73,10 @@ class Routes(Kind):
         if len(node.items) > ROUTES_MAX:
             document.add("too-many-routes", node, f"{len(node.items)} routes are too many", f"write at most {ROUTES_MAX}")
             return None
-        routes = [_route(document, item) for item in node.items]
-        whole = tuple(route for route in routes if route is not None)
-        return whole if len(whole) == len(routes) else None
+        routes = [(item, route) for item in node.items if (route := _route(document, item)) is not None]
+        _refuse_twice(document, routes)
+        # Nothing starts if some have problems; whether the others lead somewhere is told at once all the same.
+        return tuple(route for _, route in routes) or None
 
     def schema(self) -> dict[str, Any]:
         """See `Kind`."""
@@ -110,8 +111,22 @@ def _route(document: Document, node: Node) -> Route | None:
     return Route(hosts, path, upstream, rewrite)
 
 
+def _refuse_twice(document: Document, routes: list[tuple[Node, Route]]) -> None:
+    # As requests are matched: names in any case, paths in whole segments.
+    taken: dict[tuple[str, str], Route] = {}
+    for node, route in routes:
+        for host in route.hosts or ("",):
+            first = taken.setdefault((host.lower(), route.path.rstrip("/")), route)
+            if (first.upstream, first.rewrite) != (route.upstream, route.rewrite):
+                what = f"another route has {host or 'any host'} with the path {route.path:.80} too, and leads to `{first.upstream:.80}`"
+                document.add("given-twice", node, what, "keep one of them, or give them different paths or hosts")
+                break
+
+
 def _host(document: Document, at: Node, text: str) -> str:
-    if not _HOST.fullmatch(text):
+    if text == "*":
+        document.add("bad-host", at, "`*` is no name of a host", "leave `hosts` out: a route without it is for all hosts")
+    elif not _HOST.fullmatch(text):
         document.add("bad-host", at, f"`{text:.80}` is no name of a host", "write shop.example.com or *.example.com, without a port")
     return text
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tidegate.proxy.table import TABLE
+from tidegate.proxy.upstreams import DEFAULT_GROUP
 from tidegate.service.settings import Checking, Settings
 from tidegate.service.settings import load as load_settings
 
@@ -57,6 +58,18 @@ class ProxyChecking(Checking):
         self._check_routes()
         self._check_groups()
 
+    def warnings(self) -> list[str]:
+        """
+        See `Checking`.
+
+        Returns:
+            Sentences for people.
+        """
+        upstreams, routes = self.values["upstreams"] or (), self.values["routes"]
+        used = {route.upstream for route in routes} if routes is not None else {group.name for group in upstreams}
+        idle = [group.name for group in upstreams if group.name not in used]
+        return super().warnings() + [f"no route leads to the group `{name}`: its servers get no requests" for name in idle]
+
     def _check_groups(self) -> None:
         for group in self.values["upstreams"] or ():
             cert, key = (group.options.get(name, self.values[f"upstream.{name}"]) for name in ("tls_cert", "tls_key"))
@@ -72,7 +85,8 @@ class ProxyChecking(Checking):
     def _check_routes(self) -> None:
         upstreams, routes = self.values["upstreams"], self.values["routes"]
         if upstreams is None:
-            if self.is_whole and not self.is_said("upstreams") and not self._is_wrong("upstreams"):
+            is_told = self.is_said("upstreams") or self._is_wrong("upstreams") or self._is_misspelt()
+            if self.is_whole and not is_told:
                 hint = "name a server: --upstream http://10.0.0.1:8000, TIDEGATE_UPSTREAMS, or `upstreams:` in the file of settings"
                 self.add("upstreams", "missing-key", "there is nowhere to forward to", hint)
             return
@@ -83,8 +97,19 @@ class ProxyChecking(Checking):
             return
         for route in routes:
             if route.upstream not in names:
-                known = f"the groups are {', '.join(names)}"
-                self.add("routes", "unknown-upstream", f"there is no group `{route.upstream:.80}`", known)
+                self.add("routes", "unknown-upstream", f"there is no group `{route.upstream:.80}`", self._known(names))
+
+    def _known(self, names: list[str]) -> str:
+        setting, origin = self.table["upstreams"], self.origins.get("upstreams")
+        if origin in {setting.flag, setting.variable}:
+            return (
+                f"{origin} took the place of the groups in the file, with one called `{DEFAULT_GROUP}`: leave it out, or lead routes there"
+            )
+        return f"the groups are {', '.join(names)}"
+
+    def _is_misspelt(self) -> bool:
+        # Servers under `upstream`: that these are meant is said there.
+        return any(problem.message.startswith("upstream: ") for problem in self.problems)
 
     def _is_wrong(self, key: str) -> bool:
         # Problems in a file say where in it they are.

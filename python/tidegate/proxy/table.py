@@ -19,10 +19,30 @@ from tidegate.service.table import Setting, tls
 
 DAY: Final = 86_400
 
+TAKEN: Final = (
+    "host",
+    "content-length",
+    "transfer-encoding",
+    "connection",
+    "keep-alive",
+    "proxy-.+",
+    "te",
+    "trailer",
+    "upgrade",
+    "expect",
+    "via",
+    "forwarded",
+    "x-forwarded-.+",
+)
+"""Fields that say where a message ends, are meant for one connection, or that the proxy writes itself."""
+
 OWN_GROUPS: Final[dict[str, tuple[Setting, ...]]] = {
     "Proxy": (
         Setting(
-            "proxy.listen", Listen(), Place("127.0.0.1", 8000), "Where clients come in: host and port, or `unix:/path`. Port 0 is any."
+            "proxy.listen",
+            Listen(is_optional=False),
+            Place("127.0.0.1", 8000),
+            "Where clients come in: host and port, or `unix:/path`. Port 0 is any.",
         ),
         *tls("proxy"),
         Setting(
@@ -39,13 +59,13 @@ OWN_GROUPS: Final[dict[str, tuple[Setting, ...]]] = {
         ),
         Setting(
             "proxy.request_id",
-            FieldNameOrOff(),
+            FieldNameOrOff(TAKEN),
             "x-request-id",
             "The header with the id of a request, for servers, clients and the access log; what trusted proxies say is kept. Or `off`.",
         ),
         Setting(
             "proxy.cost_header",
-            FieldName(),
+            FieldName(TAKEN),
             None,
             "The header in which upstreams say what a request really cost. What it took is corrected to that, and the header ends here.",
         ),
@@ -76,17 +96,24 @@ OWN_GROUPS: Final[dict[str, tuple[Setting, ...]]] = {
         ),
         Setting("upstream.tls_cert", File(), None, "The chain of certificates that `https://` servers are shown, in PEM."),
         Setting("upstream.tls_key", File(), None, "Its private key in PEM, not encrypted."),
-        Setting("upstream.connect_timeout", Seconds(0, 3600), 2.0, "How long a connection may take. 0 is no limit, here and below."),
+        Setting(
+            "upstream.connect_timeout",
+            Seconds(0, 3600),
+            2.0,
+            "How long a connection may take. 0 is no limit, here and for the three below.",
+        ),
         Setting(
             "upstream.first_byte_timeout", Seconds(0, DAY), 60.0, "How long the head of a response may take once the request was sent."
         ),
         Setting("upstream.idle_timeout", Seconds(0, DAY), 60.0, "How long nothing may come of a request's body, and of a response's."),
-        Setting("upstream.total_timeout", Seconds(0, DAY), 0.0, "How long a request may take, from its head to the end of its response."),
+        Setting(
+            "upstream.total_timeout", Seconds(0, DAY), 0.0, "How long a request may take, from the decision to the end of its response."
+        ),
         Setting(
             "upstream.keep_alive",
             Seconds(0, 3600),
             4.0,
-            "How long an unused connection is kept; shorter than servers keep it, or requests are lost.",
+            "How long an unused connection is kept; shorter than servers keep it, or requests are lost. 0: none is used again.",
         ),
         Setting("upstream.idle_connections", Whole(0, 10_000), 64, "HTTP/1: how many unused connections to a server each worker keeps."),
         Setting(

@@ -14,10 +14,11 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
+from tidegate.proxy.server import URL_HINT, Server, read_server, refuse_password
 from tidegate.rules.names import meant
 from tidegate.rules.node import Mapping as Branch
 from tidegate.rules.node import Scalar, Sequence, kind_of
-from tidegate.rules.scalars import read_texts
+from tidegate.rules.scalars import read_text, read_texts
 from tidegate.service.kinds import File, Kind, Wrong
 
 if TYPE_CHECKING:
@@ -31,27 +32,6 @@ DEFAULT_GROUP: Final = "default"
 SERVERS_MAX: Final = 1000
 GROUPS_MAX: Final = 1000
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,62}")
-_URL = re.compile(r"https?://(?P<host>\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9](?:[A-Za-z0-9._-]{0,252}))(?::(?P<port>[1-9][0-9]{0,4}))?")
-_WEIGHT = re.compile(r"(?P<url>\S+)(?: +weight +(?P<weight>[1-9][0-9]{0,2}))?")
-_PORT_MAX = 65_535
-_URL_HINT = "write http:// or https:// and a host, such as http://10.0.0.1:8000 or http://app:8000 weight 3; paths belong into routes"
-
-
-@dataclass(frozen=True, slots=True)
-class Server:
-    """
-    A server, or several behind one name.
-
-    Args:
-        url: Its address.
-        weight: How many requests it gets, beside others.
-    """
-
-    url: str
-    weight: int = 1
-
-    def __str__(self) -> str:
-        return self.url if self.weight == 1 else f"{self.url} weight {self.weight}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,14 +61,11 @@ class Upstreams(Kind):
 
     def read(self, text: str) -> tuple[Group, ...]:
         """See `Kind`."""
+        refuse_password(text)
         texts = [part.strip() for part in text.split(",")]
         if len(texts) > SERVERS_MAX:
             raise Wrong("too-many-servers", f"{len(texts)} servers are too many", f"name at most {SERVERS_MAX}")
-        servers = []
-        for one in texts:
-            if (server := _server(one)) is None:
-                raise Wrong("bad-upstream", f"`{one:.80}` is no address of a server", _URL_HINT)
-            servers.append(server)
+        servers = [read_server(one) for one in texts]
         if (twice := _twice(servers)) is not None:
             raise Wrong("given-twice", f"{twice} is there twice", "give it a weight instead")
         return (Group(DEFAULT_GROUP, tuple(servers)),)
@@ -98,6 +75,9 @@ class Upstreams(Kind):
         if isinstance(node, Scalar | Sequence):
             servers = _servers(document, node)
             return (Group(DEFAULT_GROUP, servers),) if servers else None
+        if not node.entries:
+            document.add("empty-mapping", node, "there is no group of servers", "write app: [http://10.0.0.1:8000], or remove the key")
+            return None
         if len(node.entries) > GROUPS_MAX:
             document.add("too-many-groups", node, f"{len(node.entries)} groups are too many", f"name at most {GROUPS_MAX}")
             return None
@@ -110,7 +90,7 @@ class Upstreams(Kind):
         servers = {"anyOf": [{"type": "string", "minLength": 1}, {"type": "array", "items": {"type": "string"}, "minItems": 1}]}
         options = {name: {"description": setting.about, **setting.kind.schema()} for name, setting in _options().items()}
         group = {"type": "object", "properties": {"servers": servers, **options}, "required": ["servers"], "additionalProperties": False}
-        named = {"type": "object", "additionalProperties": {"anyOf": [*servers["anyOf"], group]}}
+        named = {"type": "object", "additionalProperties": {"anyOf": [*servers["anyOf"], group]}, "minProperties": 1}
         return {"anyOf": [*servers["anyOf"], named]}
 
     def show(self, value: Any) -> str:  # noqa: ANN401  # see `Kind`
@@ -166,29 +146,43 @@ def _take(document: Document, setting: Setting, option: str, node: Node, found: 
 
 def _servers(document: Document, node: Node) -> tuple[Server, ...] | None:
     if isinstance(node, Branch):
-        document.add("wrong-type", node, f"a list of servers is expected, and this is {kind_of(node)}", _URL_HINT)
+        document.add("wrong-type", node, f"a list of servers is expected, and this is {kind_of(node)}", URL_HINT)
         return None
-    texts = read_texts(document, node)
+    texts = _texts(document, node)
     if len(texts) > SERVERS_MAX:
         document.add("too-many-servers", node, f"{len(texts)} servers are too many", f"name at most {SERVERS_MAX}")
         return None
     servers: list[Server] = []
     for at, text in texts:
-        if (server := _server(text)) is None:
-            document.add("bad-upstream", at, f"`{text:.80}` is no address of a server", _URL_HINT)
-        elif _twice([*servers, server]) is not None:
+        try:
+            server = read_server(text)
+        except Wrong as wrong:
+            document.add(wrong.code, at, wrong.message, wrong.hint)
+            continue
+        if _twice([*servers, server]) is not None:
             document.add("given-twice", at, f"{server.url} is there twice", "give it a weight instead")
         else:
             servers.append(server)
     return tuple(servers) if servers and len(servers) == len(texts) else None
 
 
-def _server(text: str) -> Server | None:
-    found = _WEIGHT.fullmatch(text)
-    url = None if found is None else _URL.fullmatch(found["url"])
-    if found is None or url is None or int(url["port"] or 80) > _PORT_MAX:
-        return None
-    return Server(found["url"], int(found["weight"] or 1))
+def _texts(document: Document, node: Scalar | Sequence) -> list[tuple[Scalar, str]]:
+    items = node.items if isinstance(node, Sequence) else []
+    mappings = [item for item in items if isinstance(item, Branch)]
+    if not mappings:
+        return read_texts(document, node)
+    for item in mappings:
+        document.add("wrong-type", item, "a server is one text with its weight, and this is a mapping", _in_one_text(item))
+    return [(item, text) for item in items if isinstance(item, Scalar) and (text := read_text(document, item)) is not None]
+
+
+def _in_one_text(node: Branch) -> str:
+    # As it was meant, if that can be told: with a password in it nothing is repeated.
+    texts = [value.text for value in map(node.get, ("url", "weight")) if isinstance(value, Scalar)]
+    try:
+        return f"write {read_server(' weight '.join(texts))}"
+    except Wrong:
+        return "write http://10.0.0.1:8000 weight 3"
 
 
 def _twice(servers: list[Server]) -> str | None:

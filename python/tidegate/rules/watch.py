@@ -240,6 +240,8 @@ class Watcher:
                 is_news = True
                 self._last_loaded_at = datetime.now(tz=UTC)
                 LOG.info("rules reloaded from %s: generation %d", self._source, generation)
+            elif is_news:
+                LOG.info("the problem with %s is gone: it has the rules that are in force", self._source)
         self._problem = None
         if is_news and self._listener is not None:
             self._listener(None)

@@ -14,6 +14,7 @@ Requests are answered in Rust; Python sets up and supervises.
 | `service` | `Service`: starts, reloads, drains, stops |
 | `block` | what begins and ends with a block |
 | `run` | a service in the foreground, led by signals |
+| `watch` | files that are read again when they change |
 | `log`, `notify`, `open_files` | what it logs, what it tells a supervisor, how many files it may open |
 """
 

@@ -164,7 +164,12 @@ class Address(Text):
 class FieldName(Text):
     """
     The name of a header field, in lower case.
+
+    Args:
+        taken: Names that mean something else, as regular expressions that fit them as a whole.
     """
+
+    taken: tuple[str, ...] = ()
 
     metavar = "NAME"
 
@@ -172,6 +177,12 @@ class FieldName(Text):
         """See `Kind`."""
         if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_-]{0,99}", text):
             raise Wrong("bad-header", f"`{text:.80}` is no name of a header", "write letters, digits and hyphens, such as x-cost")
+        if any(re.fullmatch(name, text, re.IGNORECASE) for name in self.taken):
+            raise Wrong(
+                "bad-header",
+                f"`{text}` has a meaning of its own in HTTP",
+                "write a name that nobody else uses, such as x-cost or x-request-id",
+            )
         return text.lower()
 
 

@@ -76,6 +76,20 @@ def cores() -> int:
     return max(1, min(found, allowed))
 
 
+def certificates(settings: Settings) -> list[Path]:
+    """
+    The files of certificates that its ports show or trust.
+
+    Args:
+        settings: The settings.
+
+    Returns:
+        The files, of those ports that are on and speak TLS.
+    """
+    sections = [section for port in settings.ports if (section := listener(settings, port)) is not None]
+    return [Path(path) for section in sections for path in (section["tls"] or {}).values() if path is not None]
+
+
 def _events(settings: Settings) -> dict[str, Any]:
     names = ("buffer", "share", "per_second", "recordings_per_second")
     return {name: settings[f"events.{name}"] for name in names} | {"attributes": list(settings["events.attributes"])}

@@ -55,7 +55,12 @@ class Place:
 class Listen(Kind):
     """
     Where a port listens: `127.0.0.1:8080`, `[::1]:8080`, `unix:/run/tidegate.sock`, or `off`.
+
+    Args:
+        is_optional: Whether `off` is offered. It is read in any case, so that who writes it is told what it would mean.
     """
+
+    is_optional: bool = True
 
     metavar = "ADDRESS"
     words = ("off",)
@@ -69,13 +74,15 @@ class Listen(Kind):
         host, colon, port = text.rpartition(":")
         found = _HOST.fullmatch(host)
         if not colon or found is None or not _PORT.fullmatch(port) or int(port) > _PORT_MAX or not _is_host(found):
-            hint = "write 127.0.0.1:8080 for this machine, 0.0.0.0:8080 for all, [::1]:8080, unix:/run/tidegate.sock, or off"
+            or_off = ", unix:/run/tidegate.sock, or off" if self.is_optional else " or unix:/run/tidegate.sock"
+            hint = f"write 127.0.0.1:8080 for this machine, 0.0.0.0:8080 for all, [::1]:8080{or_off}"
             raise Wrong("bad-listen", f"`{text:.80}` is nowhere to listen", hint)
         return Place(host=found["six"] or found["name"], port=int(port))
 
     def schema(self) -> dict[str, Any]:
         """See `Kind`."""
-        return {"anyOf": [{"type": "string", "minLength": 1}, {"const": False}]}
+        text = {"type": "string", "minLength": 1}
+        return {"anyOf": [text, {"const": False}]} if self.is_optional else text
 
     def show(self, value: Any) -> str:  # noqa: ANN401  # see `Kind`
         """See `Kind`."""

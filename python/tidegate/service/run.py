@@ -121,7 +121,10 @@ def run_until_told(service: Runs, signals: Signals) -> int:
     while (event := signals.next()) not in {_DRAINED, _CUT}:
         if event == SIGHUP:
             notify(f"RELOADING=1\nMONOTONIC_USEC={time.clock_gettime_ns(time.CLOCK_MONOTONIC) // 1000}")
-            service.reload()
+            try:
+                service.reload()
+            except Exception:  # noqa: BLE001  # whatever it is, what is in force stays and the service goes on
+                LOG.exception("what is in files could not be loaded again; what is in force stays")
             notify("READY=1")
         elif event in SIGNALS and is_draining:
             LOG.warning("stopping at once, because of a second %s", signal.Signals(event).name)

@@ -13,6 +13,7 @@ from tidegate.rule_limiter import RuleLimiter
 from tidegate.service import native
 from tidegate.service.block import Block
 from tidegate.service.log import LOG
+from tidegate.service.watch import FileWatcher
 
 if TYPE_CHECKING:
     from tidegate.control.control import Control
@@ -42,6 +43,9 @@ class Service(Block):
         """What serves. The control plane takes events and counts from it."""
         if self.limiter.watcher is not None:
             self.limiter.watcher.listen(self._note)
+        # Rust reads them again by itself, and has no log to say so in.
+        certificates = native.certificates(settings)
+        self._certificates = FileWatcher("certificates", lambda: certificates, self.reload_certificates) if certificates else None
 
     @classmethod
     def check(cls, settings: Settings) -> None:
@@ -86,6 +90,8 @@ class Service(Block):
         self.server.start()
         if self.control is not None:
             self.control.start()
+        if self._certificates is not None:
+            self._certificates.start()
         return self.addresses
 
     def reload(self) -> RuleError | None:
@@ -95,8 +101,8 @@ class Service(Block):
         Returns:
             What is wrong with the rules, if anything is.
         """
-        if (wrong := self.server.reload_certificates()) is not None:
-            LOG.error("certificates refused, those in force stay: %s", wrong)
+        if self._certificates is not None:
+            self.reload_certificates()
         if self.control is not None:
             self.control.reload()
         problem = None
@@ -111,6 +117,19 @@ class Service(Block):
         if problem is None or self.limiter.watcher is None:
             self._note(problem)
         return problem
+
+    def reload_certificates(self) -> str | None:
+        """
+        Reads the certificates of its ports again, and logs what came of it. What is wrong is not taken: those in force stay.
+
+        Returns:
+            What is wrong, if anything is.
+        """
+        if (wrong := self.server.reload_certificates()) is not None:
+            LOG.error("certificates refused, those in force stay: %s", wrong)
+        else:
+            LOG.info("certificates loaded again")
+        return wrong
 
     def drain(self, grace: float | None = None) -> int:
         """
@@ -128,6 +147,8 @@ class Service(Block):
         """
         Ends at once. Nothing happens if it has ended.
         """
+        if self._certificates is not None:
+            self._certificates.stop()
         self.server.stop()
         # Last, so that the dashboard shows how the service drains, and what was decided until then is counted.
         if self.control is not None:

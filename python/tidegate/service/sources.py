@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from tidegate.rules.compose import compose
 from tidegate.rules.document import Document
-from tidegate.rules.names import meant
+from tidegate.rules.names import closest, meant
 from tidegate.rules.node import Mapping as Branch
 from tidegate.rules.node import Node, Scalar, Sequence, kind_of
 from tidegate.rules.problem import Problem, Report, TooManyProblems
@@ -70,6 +70,7 @@ class Reading:
         report = Report()
         try:
             text = _text(path, report)
+            self.is_whole = text is not None
             if text is not None and not _is_empty(text):
                 document = Document(str(path), path, text, report)
                 compose(document)
@@ -117,9 +118,7 @@ class Reading:
     def _branch(self, document: Document, node: Node, path: str) -> None:
         if not isinstance(node, Branch):
             what = f"`{path}`" if path else "a file of settings"
-            document.add(
-                "wrong-type", node, f"{what} is a mapping, and this is {kind_of(node)}", f"write keys: {', '.join(self._keys(path))}"
-            )
+            document.add("wrong-type", node, f"{what} is a mapping, and this is {kind_of(node)}", self._section_hint(path))
             return
         for name, (key, value) in node.entries.items():
             inner = f"{path}.{name}" if path else name
@@ -146,6 +145,12 @@ class Reading:
         if isinstance(value, Path):
             value = document.path.parent / value
         self.given[setting.key] = Given(value, _place(document, node))
+
+    def _section_hint(self, path: str) -> str:
+        # `upstream: http://...` is a value of a setting whose name is almost that of the section.
+        structured = [setting.key for setting in self.table.values() if setting.kind.is_structured]
+        found = closest(path, structured) if path else None
+        return f"did you mean `{found}`?" if found is not None else f"write keys: {', '.join(self._keys(path))}"
 
     def _keys(self, path: str) -> list[str]:
         start = f"{path}." if path else ""

@@ -147,12 +147,22 @@ pub struct Request<'a> {
     client: Option<IpAddr>,
     /// Who the client is, if a caller said so whose word counts.
     named: Option<Cow<'a, str>>,
+    /// Parameters that came in a query, and one that did twice, with two values.
+    queried: SmallVec<[Slot; 2]>,
+    repeated: Option<Slot>,
 }
 
 impl<'a> Request<'a> {
     /// A request of which nothing is known yet.
     pub fn new(names: &'a Names) -> Self {
-        Self { names, values: SmallVec::from_elem(None, names.all.len()), client: None, named: None }
+        Self {
+            names,
+            values: SmallVec::from_elem(None, names.all.len()),
+            client: None,
+            named: None,
+            queried: SmallVec::new(),
+            repeated: None,
+        }
     }
 
     /// States a fact. A name that no rule asks for is dropped. An empty value counts as absent.
@@ -184,6 +194,26 @@ impl<'a> Request<'a> {
     /// States a parameter of the query.
     pub fn set_query(&mut self, name: &str, value: impl Into<Cow<'a, str>>) {
         self.set_at(self.names.query.get(name).copied(), value);
+    }
+
+    /// States a parameter as it came in a query, where it may come again.
+    ///
+    /// With another value it is [repeated](Self::repeated): some servers go by the first and some by the last, so whichever counted here, a client could
+    /// be counted as somebody else than whom the server takes it for.
+    pub fn add_query(&mut self, name: &str, value: impl Into<Cow<'a, str>>) {
+        let Some(slot) = self.names.query.get(name).copied() else { return };
+        let value = value.into();
+        if !self.queried.contains(&slot) {
+            self.queried.push(slot);
+        } else if self.get(slot).unwrap_or_default() != value {
+            self.repeated = Some(slot);
+        }
+        self.set_at(Some(slot), value);
+    }
+
+    /// A parameter that some rule asks for, and that came in the query with two values.
+    pub fn repeated(&self) -> Option<&str> {
+        self.repeated.map(|slot| self.names.name(slot))
     }
 
     /// Says who the client is, by a caller whose word counts: no source of the identity is asked. An empty name says nothing.

@@ -8,7 +8,11 @@ use super::{Engine, UsageError};
 use crate::decision::Decision;
 
 impl Engine {
-    /// Gives the slots back that a decision holds, soon: nobody waits for it. A store that is away gets them back when the lease expires.
+    /// Gives the slots back that a decision holds; nobody waits for it.
+    ///
+    /// The release is queued before this returns, so who asks afterwards, through the same process, finds the slots free: a client that sends its next
+    /// request as soon as it has the response of the last one. Not if the store has to be found first, or told the script. A store that is away gets
+    /// them back when the lease expires.
     ///
     /// # Errors
     /// See [`UsageError`].
@@ -26,7 +30,7 @@ impl Engine {
             }
             if let Ok(ready) = remote.prepare_return(Op::Release, &charge) {
                 let io = ready.io().clone();
-                io.run(Box::pin(async move { drop(ready.reply().await) }));
+                io.begin(Box::pin(async move { drop(ready.reply().await) }));
             }
         }
         Ok(())

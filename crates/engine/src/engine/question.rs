@@ -14,7 +14,7 @@ use tidegate_store::store::Charge;
 
 use super::{CheckOptions, Engine, Facts, UsageError, charges, random_id, request};
 use crate::decision::{Asked, Decision, Origin, Question};
-use crate::remote::{Prepared, Ready, Time};
+use crate::remote::{Prepared, Ready, Terms};
 
 /// A question that was put, or is about to be: one of the two methods gets its decision.
 #[derive(Debug)]
@@ -95,8 +95,9 @@ impl Engine {
             Origin::Peek => Op::Peek,
             Origin::Debit => Op::Debit,
         };
+        let terms = || Terms { budget: budget(&question), patience: options.patience, is_lease_chosen: options.lease.is_some() };
         let prepared = with_charges(&question, max_delay, |charges| match &self.remote {
-            Some(remote) => remote.prepare(op, charges, Time { budget: budget(&question), patience: options.patience }),
+            Some(remote) => remote.prepare(op, charges, terms()),
             None if charges.is_empty() => Prepared::Known(Ok(Verdict::default())),
             None => Prepared::Known(match question.origin {
                 Origin::Check => self.store.check(charges),

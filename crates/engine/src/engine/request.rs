@@ -71,7 +71,7 @@ impl Engine {
         let outcome = Self::with_requested(&plan, &requested, lease, max_delay, |charges| match (requested.blocked, charges) {
             (Some(blocked), _) => Ok(self.refuse(blocked)),
             (None, []) => Ok(Verdict::default()),
-            (None, charges) => self.store.check(charges),
+            (None, charges) => self.charge_all(charges, options),
         });
         let cost = total(&requested, cost);
         Ok(self.answer(Question { plan, origin: Origin::Check, asked: Asked::Request(requested), cost, resets, lease }, outcome))
@@ -222,6 +222,9 @@ impl Engine {
             return Err(UsageError::CostTooLarge { cost });
         }
         let (request, standing) = self.request(plan, rules, facts);
+        if let Some(name) = request.repeated() {
+            return Err(UsageError::RepeatedParameter { name: name.to_owned() });
+        }
         if let (Some((digest, _)), Some(blocked)) = (standing.blocked, blocked(standing)) {
             return Ok(Box::new(Self::refused(rules, Digest(digest), blocked, cost)));
         }

@@ -44,6 +44,12 @@ pub enum UsageError {
         /// How many.
         count: usize,
     },
+    /// Who would be counted depends on who reads the query.
+    #[error("`{name}` came twice with two values; a rule asks for it, and servers differ in which one they take")]
+    RepeatedParameter {
+        /// As rules write it.
+        name: String,
+    },
     /// More than any quota can hold.
     #[error("cost {cost} is too large, at most {UNITS_MAX} is possible")]
     CostTooLarge {

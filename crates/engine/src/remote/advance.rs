@@ -19,6 +19,7 @@ use tidegate_store::store::{Charge, OwnedCharge, Part, StoreError};
 use super::Parts;
 use super::call::Call;
 use super::note::Note;
+use super::unheard::Slots;
 use super::waiting::{deadline, wait_for};
 use crate::advance::{Asks, Granted, Held, HoldingId, Unspent, Wanted};
 use crate::together::{Coming, all};
@@ -121,7 +122,7 @@ impl Parts {
         watch.tell(monotonic_ns(), reply.as_ref().map(drop));
         // Of units that nobody asked for, a denial says nothing to anybody.
         let notes = SmallVec::from_buf([Note::of(charge).without_denial()]);
-        self.take_in(&Call { op: Op::Check, sent_at, notes, watch, payment: None }, &reply);
+        self.take_in(&Call { op: Op::Check, sent_at, notes, watch, payment: None, slots: Slots::new() }, &reply);
         reply
     }
 

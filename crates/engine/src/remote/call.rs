@@ -17,10 +17,11 @@ use tidegate_store::redis::store::Answer;
 use tidegate_store::store::{Charge, OwnedCharge, Part, StoreError};
 use tokio::time::timeout;
 
-use super::Parts;
 use super::advance::Payment;
 use super::note::{Note, Watch};
+use super::unheard::{Slots, slots_of};
 use super::waiting::{deadline, wait_for};
+use super::{Parts, Terms};
 use crate::failure::breaker::Admit;
 use crate::failure::debts::Debt;
 use crate::word::Word;
@@ -57,11 +58,13 @@ pub(super) struct Call {
     pub(super) watch: Arc<Watch>,
     /// What of the request was paid without the store.
     pub(super) payment: Option<Box<Payment>>,
+    /// What of it is given back if nobody hears the answer.
+    pub(super) slots: Slots,
 }
 
 impl Parts {
     /// Makes up a call, unless it is answered or refused without being sent.
-    pub(super) fn prepare(self: Arc<Self>, op: Op, charges: &[Charge<'_>], budget: Duration) -> Prepared {
+    pub(super) fn prepare(self: Arc<Self>, op: Op, charges: &[Charge<'_>], terms: Terms) -> Prepared {
         let sent_at = monotonic_ns();
         let notes: SmallVec<[Note; 1]> = charges.iter().map(Note::of).collect();
         let denied = if op == Op::Check { self.denied(&notes, sent_at) } else { None };
@@ -70,7 +73,7 @@ impl Parts {
             return Prepared::Known(Ok(verdict));
         }
         let Some(payment) = self.pay_in_advance(op, charges) else {
-            return self.prepare_call(op, charges, (sent_at, notes), None, budget);
+            return self.prepare_call(op, charges, (sent_at, notes), None, terms);
         };
         if payment.is_all(charges.len()) {
             let verdict = payment.verdict();
@@ -82,7 +85,7 @@ impl Parts {
         }
         let rest = payment.rest(charges);
         let notes = rest.iter().map(Note::of).collect();
-        self.prepare_call(op, &rest, (sent_at, notes), Some(Box::new(payment)), budget)
+        self.prepare_call(op, &rest, (sent_at, notes), Some(Box::new(payment)), terms)
     }
 
     /// Makes up the call for charges that only the store can make.
@@ -92,12 +95,14 @@ impl Parts {
         charges: &[Charge<'_>],
         (sent_at, notes): (Ticks, SmallVec<[Note; 1]>),
         payment: Option<Box<Payment>>,
-        budget: Duration,
+        terms: Terms,
     ) -> Prepared {
         match self.watch(charges, sent_at) {
             Ok(watch) => {
                 let answer = self.begin(op, charges, &watch);
-                Prepared::Ready(Ready { parts: self, call: Call { op, sent_at, notes, watch, payment }, answer, budget })
+                let (slots, budget) = (slots_of(op, charges, terms), terms.within(self.budget));
+                let call = Call { op, sent_at, notes, watch, payment, slots };
+                Prepared::Ready(Ready { parts: self, call, answer, budget })
             }
             Err(error) => {
                 if let Some(payment) = payment {
@@ -130,7 +135,7 @@ impl Parts {
             self.store.begin_reset(charge)
         };
         let budget = self.budget;
-        let call = Call { op: Op::Peek, sent_at, notes: SmallVec::new(), watch, payment: None };
+        let call = Call { op: Op::Peek, sent_at, notes: SmallVec::new(), watch, payment: None, slots: Slots::new() };
         Ok(Ready { parts: self, call, answer, budget })
     }
 
@@ -238,6 +243,17 @@ impl Parts {
         }
     }
 
+    /// Takes in an answer that came in time, and that nobody waits for any more. What it took stays taken, but for slots.
+    fn take_in_unheard(&self, call: &Call, reply: Result<Reply, StoreError>) {
+        self.take_in(call, &reply);
+        self.give_back_slots(call, &reply);
+        call.watch.tell(monotonic_ns(), reply.as_ref().map(drop));
+        if let Some(payment) = &call.payment {
+            // What was paid here for a request that the store refuses, or cannot decide, is put back.
+            let _ = self.joined(payment, reply);
+        }
+    }
+
     /// The store did not answer a call in time.
     fn is_late(&self, call: &Call) {
         call.watch.tell(monotonic_ns(), Err(&StoreError::Timeout));
@@ -251,6 +267,7 @@ impl Parts {
     fn take_in_late(&self, call: &Call, reply: &Result<Reply, StoreError>) {
         self.late.fetch_add(1, Ordering::Relaxed);
         self.take_in(call, reply);
+        self.give_back_slots(call, reply);
         // What the store did charge after all is not owed to it any more.
         if let (Op::Check, Ok(Reply::Verdict { verdict, .. })) = (call.op, reply) {
             let charged = verdict.statuses().iter().filter(|status| status.receipt != Receipt::Nothing);
@@ -382,8 +399,7 @@ impl Drop for Asked {
             if !call.watch.is_told.load(Ordering::SeqCst) {
                 // Who asked went away, which says nothing about the store: that has its time all the same.
                 if let Ok(reply) = timeout(before(budget), &mut answer).await {
-                    parts.take_in(&call, &reply);
-                    return call.watch.tell(monotonic_ns(), reply.as_ref().map(drop));
+                    return parts.take_in_unheard(&call, reply);
                 }
                 parts.is_late(&call);
             }

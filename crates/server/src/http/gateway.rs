@@ -78,7 +78,7 @@ impl Facts for Original<'_> {
         }
         request.set("method", &*self.method);
         request.set("path", path);
-        each_parameter(query, |name, value| request.set_query(&name, value));
+        each_parameter(query, |name, value| request.add_query(&name, value));
         for (name, value) in [("host", &self.host), ("scheme", &self.scheme)] {
             if let Some(value) = value {
                 request.set(name, &**value);

@@ -121,7 +121,7 @@ impl Facts for Question<'_> {
             let endpoint = endpoint.split_once('#').map_or(&**endpoint, |(endpoint, _)| endpoint);
             let (path, query) = endpoint.split_once('?').unwrap_or((endpoint, ""));
             request.set("path", path);
-            each_parameter(query, |name, value| request.set_query(&name, value));
+            each_parameter(query, |name, value| request.add_query(&name, value));
         }
         for (name, value) in [("method", &self.method), ("host", &self.host), ("ip", &self.ip_address)] {
             if let Some(Text(value)) = value {

@@ -111,9 +111,10 @@ impl<'de, V: Deserialize<'de>> Visitor<'de> for MapVisitor<V> {
     }
 }
 
-/// Calls `act` with the parameters of a query, decoded as forms are.
+/// Calls `act` with the parameters of a query, decoded as forms are. All of them: who could hide one behind many others would hide it from the rules. How
+/// many there can be is bounded by the length of what they came in.
 pub(crate) fn each_parameter<'a>(query: &'a str, mut act: impl FnMut(Cow<'a, str>, Cow<'a, str>)) {
-    for pair in query.split('&').filter(|pair| !pair.is_empty()).take(FACTS_MAX) {
+    for pair in query.split('&').filter(|pair| !pair.is_empty()) {
         let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
         act(decoded(name), decoded(value));
     }
@@ -137,6 +138,13 @@ mod tests {
         each_parameter("a=1&b=x+y%2B&&c&=d&e=%ff", |name, value| seen.push((name.into_owned(), value.into_owned())));
         let seen: Vec<(&str, &str)> = seen.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
         assert_eq!(seen, [("a", "1"), ("b", "x y+"), ("c", ""), ("", "d"), ("e", "\u{fffd}")]);
+    }
+
+    #[test]
+    fn no_parameter_hides_behind_others() {
+        let mut last = String::new();
+        each_parameter(&format!("{}key=k", "a&".repeat(5_000)), |name, value| last = format!("{name}={value}"));
+        assert_eq!(last, "key=k");
     }
 
     #[test]

@@ -28,6 +28,8 @@ pub(super) struct Asked<'a> {
     pub(super) path: PathAndQuery,
     pub(super) wants: Wants,
     pub(super) origin: Origin<'a>,
+    /// The field that names the request, which is ours to tell.
+    pub(super) request_id: Option<&'a HeaderName>,
 }
 
 /// The value of a field.
@@ -109,17 +111,23 @@ impl Asked<'_> {
         if is_http1 {
             tell(&HOST, Value::Ours(self.host(server, group)));
         }
-        let named = head::named_by_connection(&head.headers);
+        let mut named = head::named_by_connection(&head.headers);
+        named.retain(|name| self.request_id != Some(name));
         let is_said = |name: &HeaderName| !head::is_of_one_hop(name, &named) && (origin.is_trusted || !head::is_of_origin(name));
         // HTTP/2 may divide cookies over several fields, HTTP/1 may not.
         let joins_cookies = is_http1 && is_said(&COOKIE) && head.headers.get_all(COOKIE).iter().nth(1).is_some();
         let expects = self.is_told_to_expect(group);
-        let (mut has_proto, mut has_host) = (false, false);
+        // Who is believed and speaks one of two languages is not contradicted in the other one, in which we would know the last step only.
+        let says = |name: &HeaderName| origin.is_trusted && is_said(name) && head.headers.contains_key(name);
+        let says_forwarded = says(&FORWARDED);
+        let says_others = [&FORWARDED_FOR, &FORWARDED_PROTO, &FORWARDED_HOST].into_iter().any(says);
+        let (tells_forwarded, tells_others) = (says_forwarded || !says_others, says_others || !says_forwarded);
+        let (mut has_proto, mut has_host) = (!tells_others, !tells_others);
         for (name, value) in &head.headers {
             // Lists get another element further down.
             let is_list = *name == VIA || *name == FORWARDED || (*name == FORWARDED_FOR && origin.address.is_some());
             let is_told_here = is_list || *name == HOST || (*name == EXPECT && !expects) || (*name == COOKIE && joins_cookies);
-            if is_told_here || !is_said(name) || head::is_look_alike(name) {
+            if is_told_here || *name == head::PROXY || !is_said(name) || head::is_look_alike(name, &head.headers) {
                 continue;
             }
             has_proto |= *name == FORWARDED_PROTO;
@@ -136,10 +144,12 @@ impl Asked<'_> {
             tell(name, Value::Ours(text.as_bytes()));
         };
         // A socket in the file system has no address: who is behind it has said where the request came from, or nobody knows.
-        if let Some(address) = origin.address {
+        if let Some(address) = origin.address.filter(|_| tells_others) {
             tell_list(&FORWARDED_FOR, &|list| list.push_str(address));
         }
-        tell_list(&FORWARDED, &|list| head::extend_forwarded(list, *origin));
+        if tells_forwarded {
+            tell_list(&FORWARDED, &|list| head::extend_forwarded(list, *origin));
+        }
         tell_list(&VIA, &|list| list.push_str(head::hop(head.version)));
         if !has_proto {
             tell(&FORWARDED_PROTO, Value::Ours(origin.scheme.as_bytes()));

@@ -4,13 +4,14 @@ use std::io;
 use std::time::Duration;
 
 use hyper::client::conn::{http1, http2};
-use hyper_util::rt::{TokioExecutor, TokioIo};
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use socket2::{SockRef, TcpKeepalive};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio_rustls::rustls::pki_types::ServerName;
 
 use super::group::Group;
+use super::heard::Heard;
 use super::line::Line;
 use super::request_body::RequestBody;
 use super::server::Server;
@@ -19,9 +20,17 @@ use super::settings::UpstreamProtocol;
 /// The most bytes of a response's head. Servers are trusted more than clients, and still not with all memory.
 const HEAD_BYTES_MAX: u16 = u16::MAX;
 
-/// HTTP/2: the bytes that all responses of a connection, and one of them, may send ahead of their clients.
-const CONNECTION_WINDOW: u32 = 1_024 * 1_024;
+/// HTTP/2: the bytes that a response may send ahead of its client, and all responses of a connection: as much as the protocol allows, because clients
+/// that do not read would use up any less, and those that do would wait for them.
 const STREAM_WINDOW: u32 = 128 * 1_024;
+const CONNECTION_WINDOW: u32 = (1 << 31) - 1;
+
+/// HTTP/2: after how much silence a server is asked whether it is still there, and how long it has to say so.
+const PING_AFTER: Duration = Duration::from_secs(10);
+const PONG_WITHIN: Duration = Duration::from_secs(10);
+
+/// The most fields of a response. It is the bytes of a head that are scarce.
+const FIELDS_MAX: usize = 1_024;
 
 /// After how much silence the system asks whether a server is still there.
 const KEEP_ALIVE: TcpKeepalive =
@@ -43,9 +52,9 @@ pub(super) async fn http1(server: &Server, group: &Group) -> io::Result<Line> {
 
 /// The same, driven by a task of its own.
 pub(super) async fn driven(stream: Box<dyn Stream>) -> io::Result<http1::SendRequest<RequestBody>> {
-    let stream = TokioIo::new(stream);
+    let stream = TokioIo::new(Heard::new(stream));
     let mut builder = http1::Builder::new();
-    builder.max_header_size(HEAD_BYTES_MAX.into()).max_buf_size(HEAD_BYTES_MAX.into());
+    builder.max_header_size(HEAD_BYTES_MAX.into()).max_buf_size(HEAD_BYTES_MAX.into()).max_headers(FIELDS_MAX);
     let (sender, connection) = builder.handshake(stream).await.map_err(io::Error::other)?;
     // What breaks it is told to those who wait for an answer.
     tokio::spawn(async move { drop(connection.with_upgrades().await) });
@@ -59,7 +68,10 @@ pub(super) async fn http2(server: &Server, group: &Group) -> io::Result<http2::S
     builder
         .initial_connection_window_size(CONNECTION_WINDOW)
         .initial_stream_window_size(STREAM_WINDOW)
-        .max_header_list_size(HEAD_BYTES_MAX.into());
+        .max_header_list_size(HEAD_BYTES_MAX.into())
+        .timer(TokioTimer::new())
+        .keep_alive_interval(PING_AFTER)
+        .keep_alive_timeout(PONG_WITHIN);
     let (sender, connection) = builder.handshake(stream).await.map_err(io::Error::other)?;
     tokio::spawn(async move { drop(connection.await) });
     Ok(sender)

@@ -29,6 +29,8 @@ pub(super) enum Failure {
     Unsent,
     /// The server broke off, or did not speak HTTP.
     Broken,
+    /// The head of the response is longer than any that is read.
+    TooLong,
     /// The server took too long.
     Late,
     /// The client broke off while it sent its body, or the body was wrong.
@@ -74,11 +76,12 @@ async fn exchange_driven(
     let sent = match &mut lent.sender {
         Sender::Line(_) => return Err(Failure::Broken),
         Sender::Http1(sender) => watched(sender.try_send_request(request), &mut lent.alarm, &progress, group, deadline).await,
-        Sender::Http2(sender) => watched(sender.try_send_request(request), &mut lent.alarm, &progress, group, deadline).await,
+        Sender::Http2(sender, _) => watched(sender.try_send_request(request), &mut lent.alarm, &progress, group, deadline).await,
     };
     match sent? {
         Ok(response) => Ok(response.map(Content::Incoming)),
         Err(_) if progress.is_broken() => Err(Failure::ClientBroken),
+        Err(error) if error.error().is_parse_too_large() => Err(Failure::TooLong),
         Err(mut error) => match error.take_message() {
             Some(request) if !is_sent => {
                 asked.body = request.into_body();
@@ -111,7 +114,8 @@ async fn watched<T>(
             ready!(alarm.poll_at(at, context));
             let is_over = Instant::now() >= deadline;
             if is_over || std::mem::replace(&mut steps, progress.steps()) == progress.steps() {
-                let is_ours = is_over || progress.is_sent();
+                // A server that takes nothing of a body is late, and not the client.
+                let is_ours = is_over || progress.is_sent() || !progress.is_awaited();
                 return Poll::Ready(Err(if is_ours { Failure::Late } else { Failure::ClientLate }));
             }
             at = next();

@@ -27,7 +27,7 @@ impl Facts for Forwardable<'_> {
         }
         request.set_fixed(Slot::METHOD, self.head.method.as_str());
         request.set_fixed(Slot::PATH, self.head.uri.path());
-        each_parameter(self.head.uri.query().unwrap_or_default(), |name, value| request.set_query(&name, value));
+        each_parameter(self.head.uri.query().unwrap_or_default(), |name, value| request.add_query(&name, value));
         if let Some(host) = self.host {
             request.set_fixed(Slot::HOST, host.as_str());
             // In HTTP/2 it is no field.

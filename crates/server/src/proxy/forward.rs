@@ -1,6 +1,7 @@
 //! A request that was allowed: servers are tried until one answers.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use http::header::{CONNECTION, CONTENT_LENGTH, TRANSFER_ENCODING, UPGRADE};
 use http::{HeaderValue, Response, StatusCode, Version};
@@ -16,7 +17,7 @@ use super::head::{self, Wants};
 use super::line;
 use super::or_never;
 use super::pool::{self, Asks, Lent};
-use super::refuse::ending;
+use super::refuse::{self, ending};
 use super::response_body::{Content, Held, ResponseBody};
 use super::server::Chosen;
 use super::slot::Slot;
@@ -41,7 +42,7 @@ pub(super) async fn forward(
     }
     let (response, lent) = match sent(group, asked, deadline, entry).await {
         Ok(sent) => sent,
-        Err(problem) => return closing_if_unread(problem, version),
+        Err((problem, is_unread)) => return without_server(problem, is_unread, asked),
     };
     let is_refused = wants.go_ahead && progress.is_untouched();
     let mut response = respond(response, Held { lent: Some(lent), slot, progress }, group, wants, deadline);
@@ -99,6 +100,9 @@ async fn sent(
                 return Ok((response, lent));
             }
             Err(failure) if failure == Failure::Unsent || (failure == Failure::Broken && may_repeat) => {
+                if failure == Failure::Unsent {
+                    lent.doubt();
+                }
                 if may_be_stale {
                     again = Some(lent.server);
                     continue;
@@ -110,8 +114,11 @@ async fn sent(
                 }
             }
             Err(failure) => {
-                group.failed(&lent.server, outcome_of(failure, progress.is_sent()));
-                is_unread &= matches!(failure, Failure::ClientLate | Failure::Late | Failure::Broken);
+                if failure == Failure::Late {
+                    lent.doubt();
+                }
+                group.failed(&lent.server, outcome_of(failure, progress.is_awaited()));
+                is_unread &= matches!(failure, Failure::ClientLate | Failure::Late | Failure::Broken | Failure::TooLong);
                 return Err((problem_of(failure), is_unread));
             }
         }
@@ -119,10 +126,11 @@ async fn sent(
     Err((problem_of(why), is_unread))
 }
 
-fn outcome_of(failure: Failure, is_sent: bool) -> Outcome {
+fn outcome_of(failure: Failure, is_client_awaited: bool) -> Outcome {
     match failure {
         // The total time was over while the client still sent: no server is left out for that.
-        Failure::Late if !is_sent => Outcome::Client,
+        Failure::Late if is_client_awaited => Outcome::Client,
+        Failure::TooLong => Outcome::ServerError,
         Failure::Unreachable | Failure::ConnectLate => Outcome::Unreachable,
         Failure::Unsent | Failure::Broken => Outcome::Broken,
         Failure::Late => Outcome::Late,
@@ -135,22 +143,28 @@ fn problem_of(failure: Failure) -> Problem {
         Failure::Unreachable => Problem::new(StatusCode::BAD_GATEWAY, "no upstream can be reached"),
         Failure::ConnectLate => Problem::new(StatusCode::GATEWAY_TIMEOUT, "no upstream can be reached in time"),
         Failure::Unsent | Failure::Broken => Problem::new(StatusCode::BAD_GATEWAY, "the upstream broke off before it answered"),
+        Failure::TooLong => Problem::new(StatusCode::BAD_GATEWAY, "the head of the upstream's response is too long"),
         Failure::Late => Problem::new(StatusCode::GATEWAY_TIMEOUT, "the upstream took too long to answer"),
         Failure::ClientBroken => Problem::bad_request("the body of the request broke off, or is malformed"),
         Failure::ClientLate => Problem::new(StatusCode::REQUEST_TIMEOUT, "the body of the request took too long"),
     }
 }
 
-/// An answer to a request whose body nobody will read: no other request can follow on a connection of HTTP/1.
-fn closing_if_unread((problem, is_unread): (Problem, bool), version: Version) -> Response<Body> {
+/// An answer to a request that no server has answered. Behind a body that is under way still no other request can follow on a connection of HTTP/1; one
+/// that no server has seen is thrown away.
+fn without_server(problem: Problem, is_unread: bool, asked: &mut Asked<'_>) -> Response<Body> {
     let response = problem.into_response();
-    if is_unread { ending(response, version) } else { response }
+    match asked.body.take() {
+        Some(body) => refuse::with(response, asked.wants, asked.head, Some(body)),
+        None if is_unread => ending(response, asked.head.version),
+        None => response,
+    }
 }
 
 /// What a server answered, as the client gets it.
 fn respond(mut response: Response<Content>, held: Held, group: &Group, wants: Wants, deadline: Instant) -> Response<Body> {
     if response.status() == StatusCode::SWITCHING_PROTOCOLS {
-        return switch(response, held, wants);
+        return switch(response, held, wants, group.settings.idle_timeout);
     }
     let is_chunked = response.headers().contains_key(TRANSFER_ENCODING);
     head::strip(response.headers_mut());
@@ -160,11 +174,12 @@ fn respond(mut response: Response<Content>, held: Held, group: &Group, wants: Wa
     }
     *response.version_mut() = Version::HTTP_11;
     let idle_timeout = group.settings.idle_timeout;
+    let deadline = (!group.settings.total_timeout.is_zero()).then_some(deadline);
     response.map(|body| Body::foreign(ResponseBody::new(body, held, idle_timeout, deadline)))
 }
 
 /// The connections of client and server are no longer ones of HTTP.
-fn switch(mut response: Response<Content>, mut held: Held, wants: Wants) -> Response<Body> {
+fn switch(mut response: Response<Content>, mut held: Held, wants: Wants, patience: Duration) -> Response<Body> {
     if !wants.upgrade {
         return Problem::new(StatusCode::BAD_GATEWAY, "the upstream switched to a protocol that nobody asked for")
             .into_response();
@@ -179,6 +194,6 @@ fn switch(mut response: Response<Content>, mut held: Held, wants: Wants) -> Resp
     switched.headers_mut().insert(UPGRADE, protocol.unwrap_or(HeaderValue::from_static("websocket")));
     // To balance and to reload, it is a request under way as long as it lives.
     let under_way = held.lent.take().map(|lent| lent.server);
-    switched.extensions_mut().insert(Tunnel::new(server, held.slot.take(), under_way));
+    switched.extensions_mut().insert(Tunnel::new(server, held.slot.take(), under_way, or_never(patience)));
     switched
 }

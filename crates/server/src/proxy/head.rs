@@ -44,8 +44,12 @@ static OF_ONE_HOP: [HeaderName; 9] = [
 /// Fields that a message cannot do without, whatever `Connection` says about them.
 static OF_THE_MESSAGE: [HeaderName; 3] = [CONTENT_LENGTH, HOST, EXPECT];
 
-/// Fields that say where a request came from.
-static OF_THE_ORIGIN: [HeaderName; 4] = [FORWARDED, FORWARDED_FOR, FORWARDED_HOST, FORWARDED_PROTO];
+/// Fields that say where a request came from begin so, but for two of them.
+const OF_THE_ORIGIN: &str = "x-forwarded-";
+const REAL_IP: &str = "x-real-ip";
+
+/// What programs behind a server take for the address of a proxy of their own, because CGI calls it like that (httpoxy).
+pub(super) const PROXY: HeaderName = HeaderName::from_static("proxy");
 
 /// What a request asks of the connection that it came on.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -87,7 +91,7 @@ pub(super) fn checked(head: &Parts) -> Result<Option<Authority>, Problem> {
         return Err(Problem::bad_request("the target of a request begins with a slash"));
     }
     // A server may walk them, and end where another route, or another rule, would have been asked.
-    if path.split('/').any(is_of_dots) {
+    if has_dots(path) {
         return Err(Problem::bad_request("the path has segments of dots only; resolve them first"));
     }
     let mut codings = head.headers.get_all(TRANSFER_ENCODING).iter();
@@ -127,12 +131,15 @@ pub(super) fn checked(head: &Parts) -> Result<Option<Authority>, Problem> {
     }
 }
 
-/// Whether a segment of a path means this place or the one above, also if its dots are escaped.
-fn is_of_dots(segment: &str) -> bool {
-    if segment.len() > 6 || !segment.starts_with(['.', '%']) {
-        return false;
+/// Whether a segment of a path means this place or the one above: also if its dots are escaped, if it ends in what some servers take for the end of a
+/// segment, or if it has parameters, which others drop.
+fn has_dots(path: &str) -> bool {
+    let is_of_dots = |segment: &str| matches!(segment.split(';').next(), Some("." | ".."));
+    if !path.contains(['%', '\\']) {
+        return path.split('/').any(is_of_dots);
     }
-    matches!(segment.to_ascii_lowercase().replace("%2e", ".").as_str(), "." | "..")
+    let plain = [("%2e", "."), ("%2f", "/"), ("%5c", "/"), ("\\", "/"), ("%3b", ";")];
+    plain.iter().fold(path.to_ascii_lowercase(), |path, (from, to)| path.replace(from, to)).split('/').any(is_of_dots)
 }
 
 /// Fields that `Connection` names, except for those that a message cannot do without.
@@ -140,7 +147,7 @@ pub(super) type Named = SmallVec<[HeaderName; 4]>;
 
 /// The fields that are meant for one connection only because `Connection` says so.
 pub(super) fn named_by_connection(headers: &HeaderMap) -> Named {
-    let named = tokens(headers, &CONNECTION).filter_map(|token| HeaderName::try_from(token).ok());
+    let named = tokens(headers, &CONNECTION).filter_map(|token| HeaderName::from_bytes(token).ok());
     named.filter(|name| !OF_THE_MESSAGE.contains(name)).collect()
 }
 
@@ -171,13 +178,17 @@ pub(super) struct Origin<'a> {
 
 /// Whether a field says where a request came from. Who is not believed is not heard.
 pub(super) fn is_of_origin(name: &HeaderName) -> bool {
-    OF_THE_ORIGIN.contains(name)
+    *name == FORWARDED || is_called_of_origin(name.as_str())
 }
 
-/// Whether a name is one of ours to servers that read `_` and `-` as the same.
-pub(super) fn is_look_alike(name: &HeaderName) -> bool {
-    let name = name.as_str();
-    name.starts_with('x') && name.contains('_') && name.replace('_', "-").starts_with("x-forwarded-")
+fn is_called_of_origin(name: &str) -> bool {
+    name.starts_with(OF_THE_ORIGIN) || name == REAL_IP
+}
+
+/// Whether a name is another one of the request, or one of ours, to servers that read `_` and `-` as the same.
+pub(super) fn is_look_alike(name: &HeaderName, headers: &HeaderMap) -> bool {
+    let is_twin = |twin: &str| is_called_of_origin(twin) || headers.contains_key(twin);
+    name.as_str().contains('_') && is_twin(&name.as_str().replace('_', "-"))
 }
 
 /// Adds what somebody has said in a list, so that another element can follow.
@@ -230,18 +241,21 @@ pub(super) fn add_via(headers: &mut HeaderMap, version: Version) {
 }
 
 fn hops(headers: &HeaderMap) -> usize {
-    let is_us = |hop: &&str| hop.split_ascii_whitespace().nth(1).is_some_and(|by| by.eq_ignore_ascii_case(PSEUDONYM));
-    tokens(headers, &VIA).filter(is_us).count()
+    let by = |hop: &'_ [u8]| {
+        let by = hop.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty()).nth(1);
+        by.is_some_and(|by| by.eq_ignore_ascii_case(PSEUDONYM.as_bytes()))
+    };
+    tokens(headers, &VIA).filter(|hop| by(hop)).count()
 }
 
 fn has_token(headers: &HeaderMap, name: &HeaderName, wanted: &str) -> bool {
-    tokens(headers, name).any(|token| token.eq_ignore_ascii_case(wanted))
+    tokens(headers, name).any(|token| token.eq_ignore_ascii_case(wanted.as_bytes()))
 }
 
-/// The elements of a list that may be spread over several fields.
-fn tokens<'a>(headers: &'a HeaderMap, name: &HeaderName) -> impl Iterator<Item = &'a str> {
-    let values = headers.get_all(name).iter().filter_map(|value| value.to_str().ok());
-    values.flat_map(|value| value.split(',')).map(str::trim).filter(|token| !token.is_empty())
+/// The elements of a list that may be spread over several fields. They need not be text: an element that is none hides no other.
+fn tokens<'a>(headers: &'a HeaderMap, name: &HeaderName) -> impl Iterator<Item = &'a [u8]> {
+    let values = headers.get_all(name).iter().map(HeaderValue::as_bytes);
+    values.flat_map(|value| value.split(|byte| *byte == b',')).map(<[u8]>::trim_ascii).filter(|token| !token.is_empty())
 }
 
 #[cfg(test)]

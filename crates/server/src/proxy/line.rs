@@ -20,6 +20,7 @@ use bytes::{Bytes, BytesMut};
 use http::{Method, Response};
 use hyper::client::conn::http1::SendRequest;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, ReadBuf};
+use tokio::task::coop::unconstrained;
 
 use self::retold::Retold;
 use super::dial::{self, Stream};
@@ -76,7 +77,9 @@ impl Line {
     pub(super) fn is_ready(&mut self) -> bool {
         let mut space = [MaybeUninit::uninit(); 1];
         let mut buffer = ReadBuf::uninit(&mut space);
-        Pin::new(&mut self.0).poll_read(&mut Context::from_waker(Waker::noop()), &mut buffer).is_pending()
+        // A task that has done much is told that there is nothing to read, so that others get their turn. Here that would be taken for the truth.
+        let read = unconstrained(poll_fn(|context| Pin::new(&mut self.0).poll_read(context, &mut buffer)));
+        pin!(read).poll(&mut Context::from_waker(Waker::noop())).is_pending()
     }
 
     /// Takes its connection, and leaves one without.

@@ -5,7 +5,8 @@
 use std::collections::VecDeque;
 use std::fmt;
 use std::io;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -24,6 +25,9 @@ use super::server::{Chosen, Server};
 use super::settings::UpstreamProtocol;
 use crate::metrics::thread_number;
 
+/// HTTP/2: the most requests at a time on one connection. Few servers allow less, and who asks for more than one allows waits for the others there.
+const STREAMS_MAX: usize = 100;
+
 /// The connections to one server: those that nobody uses, and those that many do.
 #[derive(Debug)]
 pub(super) struct Pool {
@@ -37,8 +41,8 @@ pub(super) struct Pool {
 struct Kept {
     /// HTTP/1: those that nobody uses; the latest are at the back.
     idle: Mutex<VecDeque<Idle>>,
-    /// HTTP/2: the one that everybody uses.
-    shared: Mutex<Option<http2::SendRequest<RequestBody>>>,
+    /// HTTP/2: those that everybody uses. There is one, unless it is full.
+    shared: Mutex<Vec<Shared>>,
     /// HTTP/2: who connects, so that many requests at a time make one connection and not many.
     connecting: tokio::sync::Mutex<()>,
 }
@@ -50,6 +54,18 @@ struct Idle {
     since: Instant,
 }
 
+/// A connection of HTTP/2, for several requests at a time.
+#[derive(Debug, Clone)]
+struct Shared {
+    sender: http2::SendRequest<RequestBody>,
+    /// Requests on it.
+    used: Arc<AtomicUsize>,
+}
+
+/// A request on a connection of HTTP/2.
+#[derive(Debug)]
+pub(super) struct Use(Arc<AtomicUsize>);
+
 /// The way into a connection.
 #[derive(Debug)]
 pub(super) enum Sender {
@@ -57,7 +73,7 @@ pub(super) enum Sender {
     Line(Line),
     /// HTTP/1, driven by hyper.
     Http1(http1::SendRequest<RequestBody>),
-    Http2(http2::SendRequest<RequestBody>),
+    Http2(http2::SendRequest<RequestBody>, Use),
 }
 
 /// What a request asks of a connection.
@@ -94,6 +110,7 @@ impl Pool {
                 now.saturating_duration_since(idle.since) < keep_alive && idle.sender.readiness() != Readiness::Closed
             };
             kept.idle.lock().retain_mut(is_kept);
+            kept.sweep_shared();
         }
     }
 
@@ -102,7 +119,7 @@ impl Pool {
         self.is_closed.store(true, Ordering::SeqCst);
         for kept in &self.workers {
             kept.idle.lock().clear();
-            kept.shared.lock().take();
+            kept.shared.lock().clear();
         }
     }
 }
@@ -123,8 +140,8 @@ pub(super) async fn lend(
             idle.map(|Idle { sender, alarm, .. }| (sender, alarm))
         }
         UpstreamProtocol::Http2 => {
-            let shared = server.pool.workers[worker].shared();
-            shared.map(|sender| (Sender::Http2(sender), Alarm::default()))
+            let shared = if must_be_new { None } else { server.pool.workers[worker].shared() };
+            shared.map(|sender| (sender, Alarm::default()))
         }
     };
     let found = match (kept, server.protocol) {
@@ -169,13 +186,14 @@ async fn connect_shared(pool: &Pool, worker: usize, server: &Server, group: &Gro
     let _connecting = kept.connecting.lock().await;
     // Whoever was first may have made it.
     if let Some(sender) = kept.shared() {
-        return Ok((Sender::Http2(sender), true));
+        return Ok((sender, true));
     }
-    let sender = dial::http2(server, group).await?;
+    let shared = Shared { sender: dial::http2(server, group).await?, used: Arc::default() };
+    let sender = shared.used();
     if !pool.is_closed.load(Ordering::SeqCst) {
-        *kept.shared.lock() = Some(sender.clone());
+        kept.shared.lock().push(shared);
     }
-    Ok((Sender::Http2(sender), false))
+    Ok((sender, false))
 }
 
 async fn within<T>(
@@ -221,12 +239,37 @@ impl Kept {
         }
     }
 
-    fn shared(&self) -> Option<http2::SendRequest<RequestBody>> {
+    /// A connection of HTTP/2 that has room.
+    fn shared(&self) -> Option<Sender> {
         let mut shared = self.shared.lock();
-        if shared.as_ref().is_some_and(http2::SendRequest::is_closed) {
-            *shared = None;
-        }
-        shared.clone()
+        shared.retain(|shared| !shared.sender.is_closed());
+        shared.iter().find(|shared| shared.used.load(Ordering::Relaxed) < STREAMS_MAX).map(Shared::used)
+    }
+
+    /// Ends those that nobody needs any more: one is enough until it is full.
+    fn sweep_shared(&self) {
+        let mut is_first = true;
+        let is_needed = |shared: &Shared| std::mem::take(&mut is_first) || shared.used.load(Ordering::Relaxed) > 0;
+        self.shared.lock().retain(is_needed);
+    }
+
+    /// Lets nobody else use a connection of HTTP/2. Those who do are not touched.
+    fn forget(&self, Use(used): &Use) {
+        self.shared.lock().retain(|shared| !Arc::ptr_eq(&shared.used, used));
+    }
+}
+
+impl Shared {
+    /// A way in, for one request.
+    fn used(&self) -> Sender {
+        self.used.fetch_add(1, Ordering::Relaxed);
+        Sender::Http2(self.sender.clone(), Use(Arc::clone(&self.used)))
+    }
+}
+
+impl Drop for Use {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
@@ -265,7 +308,7 @@ impl Sender {
         let (is_ready, is_closed) = match self {
             Self::Line(line) => (line.is_ready(), true),
             Self::Http1(sender) => (sender.is_ready(), sender.is_closed()),
-            Self::Http2(sender) => (sender.is_ready(), sender.is_closed()),
+            Self::Http2(sender, _) => (sender.is_ready(), sender.is_closed()),
         };
         match (is_ready, is_closed) {
             (true, _) => Readiness::Ready,
@@ -283,10 +326,17 @@ impl Lent {
         Ok(())
     }
 
+    /// Lets no other request use it: its server took too long, and may never have heard of this one.
+    pub(super) fn doubt(&self) {
+        if let Sender::Http2(_, used) = &self.sender {
+            self.server.pool.workers[self.worker].forget(used);
+        }
+    }
+
     /// Gives it back after a request that ended as it should. Who only drops it ends a connection of HTTP/1.
     pub(super) fn give_back(self) {
         let Self { server, worker, keep_alive, idle_max, sender, alarm, .. } = self;
-        if let Sender::Http2(_) = sender {
+        if let Sender::Http2(..) = sender {
             // It was never taken.
             return;
         }

@@ -4,7 +4,7 @@ use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -37,6 +37,8 @@ pub(crate) struct Progress {
     steps: AtomicU32,
     bytes: AtomicU64,
     end: AtomicU8,
+    /// Whether the client was asked for more, and has not sent it yet.
+    is_awaited: AtomicBool,
     /// Told when the response has ended.
     answered: Notify,
 }
@@ -51,7 +53,13 @@ type Gate = Pin<Box<dyn Future<Output = bool> + Send>>;
 
 impl Progress {
     fn at(end: u8) -> Arc<Self> {
-        Arc::new(Self { steps: AtomicU32::new(0), bytes: AtomicU64::new(0), end: AtomicU8::new(end), answered: Notify::new() })
+        Arc::new(Self {
+            steps: AtomicU32::new(0),
+            bytes: AtomicU64::new(0),
+            end: AtomicU8::new(end),
+            is_awaited: AtomicBool::new(false),
+            answered: Notify::new(),
+        })
     }
 
     /// A number that changes with every piece of the body.
@@ -67,6 +75,11 @@ impl Progress {
     /// Whether everything was passed on.
     pub(super) fn is_sent(&self) -> bool {
         self.end.load(Ordering::Relaxed) == SENT
+    }
+
+    /// Whether it is the client that is waited for, and not the server, which takes nothing.
+    pub(super) fn is_awaited(&self) -> bool {
+        self.is_awaited.load(Ordering::Relaxed)
     }
 
     /// Whether nothing of it has been asked for yet.
@@ -129,6 +142,11 @@ impl RequestBody {
         }
     }
 
+    /// What has not been read, and will not be.
+    pub(super) fn take(&mut self) -> Option<Incoming> {
+        self.incoming.take()
+    }
+
     fn ended(&mut self, end: u8) {
         self.progress.end.store(end, Ordering::Relaxed);
         self.incoming = None;
@@ -139,29 +157,32 @@ impl Body for RequestBody {
     type Data = Bytes;
     type Error = BrokenOff;
 
-    fn poll_frame(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BrokenOff>>> {
-        if let Some(gate) = &mut self.gate {
+    fn poll_frame(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BrokenOff>>> {
+        let this = self.get_mut();
+        if let Some(gate) = &mut this.gate {
             let is_wanted = std::task::ready!(gate.as_mut().poll(context));
-            self.gate = None;
+            this.gate = None;
             if !is_wanted {
-                self.ended(BROKEN);
+                this.ended(BROKEN);
                 return Poll::Ready(Some(Err(BrokenOff)));
             }
         }
-        let Some(incoming) = &mut self.incoming else { return Poll::Ready(None) };
-        let frame = std::task::ready!(Pin::new(&mut *incoming).poll_frame(context));
+        let Some(incoming) = &mut this.incoming else { return Poll::Ready(None) };
+        let frame = Pin::new(&mut *incoming).poll_frame(context);
+        this.progress.is_awaited.store(frame.is_pending(), Ordering::Relaxed);
+        let frame = std::task::ready!(frame);
         let is_end = incoming.is_end_stream();
         let is_complete = has_all(incoming);
-        self.progress.steps.fetch_add(1, Ordering::Relaxed);
+        this.progress.steps.fetch_add(1, Ordering::Relaxed);
         if let Some(Ok(frame)) = &frame {
-            self.progress.bytes.fetch_add(frame.data_ref().map_or(0, Bytes::len) as u64, Ordering::Relaxed);
+            this.progress.bytes.fetch_add(frame.data_ref().map_or(0, Bytes::len) as u64, Ordering::Relaxed);
         }
         match &frame {
-            Some(Err(_)) => self.ended(BROKEN),
-            None => self.ended(SENT),
-            Some(Ok(_)) if is_end => self.ended(SENT),
+            Some(Err(_)) => this.ended(BROKEN),
+            None => this.ended(SENT),
+            Some(Ok(_)) if is_end => this.ended(SENT),
             // Trailers may follow.
-            Some(Ok(_)) if is_complete => self.progress.end.store(SENT, Ordering::Relaxed),
+            Some(Ok(_)) if is_complete => this.progress.end.store(SENT, Ordering::Relaxed),
             Some(Ok(_)) => {}
         }
         Poll::Ready(frame.map(|frame| frame.map_err(|_| BrokenOff)))
@@ -183,9 +204,12 @@ fn has_all(incoming: &Incoming) -> bool {
 
 /// Whoever sends to a server with a length does not ask for what comes after the last byte. Over HTTP/2 that is the end of the client's stream, on its way
 /// in a frame of its own: if nobody waited for it, the stream would be reset, and clients that are about to end it take that for a failure.
+/// A server may also answer before it has read all, and read no more: a client that is cut while it sends may not see the answer. Who waits to be told to
+/// send its body is not told so here.
 impl Drop for RequestBody {
     fn drop(&mut self) {
-        if let Some(incoming) = self.incoming.take().filter(has_all)
+        let is_begun = self.progress.steps() > 0;
+        if let Some(incoming) = self.incoming.take().filter(|incoming| is_begun || has_all(incoming))
             && let Ok(runtime) = Handle::try_current()
         {
             runtime.spawn(throw_away(incoming));

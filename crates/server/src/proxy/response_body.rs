@@ -33,7 +33,8 @@ pub(super) struct ResponseBody {
     content: Content,
     held: Option<Held>,
     idle_timeout: Duration,
-    deadline: Instant,
+    /// When all of it has to have come, if that is limited.
+    deadline: Option<Instant>,
     /// Until when the server is waited for, if it is.
     waits_until: Option<Instant>,
 }
@@ -54,7 +55,7 @@ impl Drop for Held {
 }
 
 impl ResponseBody {
-    pub(super) fn new(content: Content, held: Held, idle_timeout: Duration, deadline: Instant) -> Self {
+    pub(super) fn new(content: Content, held: Held, idle_timeout: Duration, deadline: Option<Instant>) -> Self {
         let mut body = Self { content, held: Some(held), idle_timeout, deadline, waits_until: None };
         if body.is_end_stream() {
             body.end();
@@ -94,7 +95,10 @@ impl ResponseBody {
     /// Whether the server has been waited for too long.
     fn is_late(&mut self, context: &mut Context<'_>) -> bool {
         let (idle_timeout, deadline) = (self.idle_timeout, self.deadline);
-        let at = *self.waits_until.get_or_insert_with(|| (Instant::now() + or_never(idle_timeout)).min(deadline));
+        let at = *self.waits_until.get_or_insert_with(|| {
+            let at = Instant::now() + or_never(idle_timeout);
+            deadline.map_or(at, |deadline| at.min(deadline))
+        });
         let lent = self.held.as_mut().and_then(|held| held.lent.as_mut());
         lent.is_some_and(|lent| lent.alarm.poll_at(at, context).is_ready())
     }
@@ -105,6 +109,10 @@ impl Body for ResponseBody {
     type Error = BrokenOff;
 
     fn poll_frame(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BrokenOff>>> {
+        // Also where it is the client who is slow. The clock is read for those only who set a limit.
+        if self.held.is_some() && self.deadline.is_some_and(|deadline| Instant::now() >= deadline) {
+            return self.break_off();
+        }
         match self.poll_content(context) {
             Poll::Pending if self.is_late(context) => self.break_off(),
             Poll::Pending => Poll::Pending,

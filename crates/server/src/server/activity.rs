@@ -2,15 +2,18 @@
 //!
 //! All of it happens on one thread; it is atomic because the tasks of HTTP/2 could be anywhere, and an uncontended atomic costs next to nothing.
 
+use std::collections::BTreeMap;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use bytes::Bytes;
 use http::Response;
-use http_body::{Frame, SizeHint};
+use http_body::{Body as _, Frame, SizeHint};
 use parking_lot::Mutex;
+use tokio::time::Instant;
 
 use crate::app::App;
 use crate::body::{Body, BrokenOff};
@@ -43,6 +46,9 @@ pub(super) struct Activity {
     tunnel: Mutex<Option<Tunnel>>,
     /// What answers the next request over HTTP/1, if that is known already.
     ahead: Mutex<Option<Box<Response<Body>>>>,
+    /// HTTP/2: answers under way that a client may leave untaken, by a number of their own.
+    offered: Mutex<BTreeMap<u64, Arc<Offered>>>,
+    offers: AtomicU64,
 }
 
 /// A request under way.
@@ -55,9 +61,26 @@ pub(super) struct Running {
 
 /// The body of an answer; its end is the end of the request.
 #[derive(Debug)]
-pub(super) struct Counted {
-    body: Body,
-    _running: Running,
+pub(super) struct Counted(Counting);
+
+#[derive(Debug)]
+enum Counting {
+    /// Whoever sends it asks for more as soon as the client takes more.
+    Own { body: Body, _running: Running },
+    /// Whoever sends it may never ask again.
+    Offered { offered: Arc<Offered>, activity: Arc<Activity>, number: u64 },
+}
+
+/// The body of an answer over HTTP/2. A client that allows no bytes of it is waited for by nobody who asks for the body, and so by none of its timeouts: it
+/// is taken away from those who do not take it.
+#[derive(Debug)]
+struct Offered {
+    body: Mutex<Option<(Body, Running)>>,
+    /// How often a part was asked for, which wraps around; and whether the last one has not come yet, so that it is not the client who is waited for.
+    asked: AtomicU32,
+    is_awaited: AtomicBool,
+    /// What was asked at a look, and since when that is so.
+    seen: Mutex<Option<(u32, Instant)>>,
 }
 
 impl Activity {
@@ -76,6 +99,8 @@ impl Activity {
             takes: AtomicU32::new(0),
             tunnel: Mutex::new(None),
             ahead: Mutex::new(None),
+            offered: Mutex::default(),
+            offers: AtomicU64::new(0),
         })
     }
 
@@ -153,6 +178,15 @@ impl Activity {
         self.ahead.lock().take()
     }
 
+    /// Breaks off answers over HTTP/2 of which the client has taken nothing for so long. What they hold is given back.
+    pub(super) fn break_off_untaken(&self, after: Duration, now: Instant) {
+        let untaken: Vec<_> = self.offered.lock().values().filter(|offered| offered.is_untaken(after, now)).cloned().collect();
+        // Not under the lock: the end of an answer takes it, too.
+        for offered in untaken {
+            drop(offered.body.lock().take());
+        }
+    }
+
     /// Lets the next answer over HTTP/1 be the last one.
     pub(super) fn end_soon(&self) {
         self.is_last.store(true, Ordering::Relaxed);
@@ -186,12 +220,62 @@ impl Running {
     }
 
     /// The body of the answer.
-    pub(super) fn counted(mut self, body: Body) -> Counted {
-        if http_body::Body::size_hint(&body).exact().is_none() {
+    pub(super) fn counted(self, body: Body) -> Counted {
+        let running = self.noted(&body);
+        Counted(Counting::Own { body, _running: running })
+    }
+
+    /// Notes whether the answer has an end in sight.
+    fn noted(mut self, body: &Body) -> Self {
+        if body.size_hint().exact().is_none() {
             self.is_streaming = true;
             self.activity.streaming.fetch_add(1, Ordering::Relaxed);
         }
-        Counted { body, _running: self }
+        self
+    }
+
+    /// The body of the answer to a request over HTTP/2 that holds something others wait for.
+    pub(super) fn offered(self, body: Body) -> Counted {
+        if body.is_end_stream() {
+            return self.counted(body);
+        }
+        let running = self.noted(&body);
+        let activity = Arc::clone(&running.activity);
+        let number = activity.offers.fetch_add(1, Ordering::Relaxed);
+        let offered = Arc::new(Offered {
+            body: Mutex::new(Some((body, running))),
+            asked: AtomicU32::new(0),
+            is_awaited: AtomicBool::new(false),
+            seen: Mutex::new(None),
+        });
+        activity.offered.lock().insert(number, Arc::clone(&offered));
+        Counted(Counting::Offered { offered, activity, number })
+    }
+}
+
+impl Offered {
+    /// Whether the client has taken nothing for so long; the first look only takes down what there is.
+    fn is_untaken(&self, after: Duration, now: Instant) -> bool {
+        let asked = self.asked.load(Ordering::Relaxed);
+        let mut seen = self.seen.lock();
+        if self.is_awaited.load(Ordering::Relaxed) {
+            *seen = None;
+            return false;
+        }
+        let (_, since) = *match &mut *seen {
+            Some(seen) if seen.0 == asked => seen,
+            seen => seen.insert((asked, now)),
+        };
+        now.saturating_duration_since(since) >= after
+    }
+
+    fn poll_frame(&self, context: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BrokenOff>>> {
+        let mut body = self.body.lock();
+        let Some((body, _)) = &mut *body else { return Poll::Ready(Some(Err(BrokenOff))) };
+        let frame = Pin::new(body).poll_frame(context);
+        self.asked.fetch_add(1, Ordering::Relaxed);
+        self.is_awaited.store(frame.is_pending(), Ordering::Relaxed);
+        frame
     }
 }
 
@@ -213,14 +297,33 @@ impl http_body::Body for Counted {
     type Error = BrokenOff;
 
     fn poll_frame(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BrokenOff>>> {
-        Pin::new(&mut self.body).poll_frame(context)
+        match &mut self.0 {
+            Counting::Own { body, .. } => Pin::new(body).poll_frame(context),
+            Counting::Offered { offered, .. } => offered.poll_frame(context),
+        }
     }
 
     fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
+        match &self.0 {
+            Counting::Own { body, .. } => body.is_end_stream(),
+            Counting::Offered { offered, .. } => offered.body.lock().as_ref().is_some_and(|(body, _)| body.is_end_stream()),
+        }
     }
 
     fn size_hint(&self) -> SizeHint {
-        self.body.size_hint()
+        match &self.0 {
+            Counting::Own { body, .. } => body.size_hint(),
+            Counting::Offered { offered, .. } => {
+                offered.body.lock().as_ref().map_or_else(SizeHint::default, |(body, _)| body.size_hint())
+            }
+        }
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        if let Counting::Offered { activity, number, .. } = &self.0 {
+            activity.offered.lock().remove(number);
+        }
     }
 }

@@ -161,7 +161,8 @@ impl<H: Handler, F: Future<Output = Response<Body>>> Future for Answering<H, F> 
         if let Some(tunnel) = response.extensions_mut().remove::<Tunnel>() {
             activity.leads_to(tunnel);
         }
-        Poll::Ready(Ok(response.map(|body| running.counted(body))))
+        let is_offered = H::HAS_TIMEOUTS && !*this.is_http1;
+        Poll::Ready(Ok(response.map(|body| if is_offered { running.offered(body) } else { running.counted(body) })))
     }
 }
 

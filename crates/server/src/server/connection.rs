@@ -158,7 +158,8 @@ pub(super) async fn serve<H: Handler>(socket: Plain, peer: Peer, place: Place) {
             match (end, activity.take_tunnel()) {
                 (End::SlowHead, _) => say_too_slow(parts.io.into_inner()).await,
                 (End::Finished, Some(tunnel)) => {
-                    drive_tunnel(parts.io.into_inner().not_following(), parts.read_buf, tunnel, &shared).await;
+                    // What is rare lies elsewhere: every connection has room for what does not.
+                    Box::pin(drive_tunnel(parts.io.into_inner().not_following(), parts.read_buf, tunnel, &shared)).await;
                 }
                 _ => {}
             }
@@ -212,7 +213,8 @@ async fn introduced(socket: &mut Plain, peer: Peer, place: &Place) -> Result<Pee
         return Ok(peer);
     }
     let from = proxied::read(socket).await?;
-    Ok(Peer { address: from.or(peer.address) })
+    // The same client has the same name, however it was written.
+    Ok(Peer { address: from.map(|address| address.to_canonical()).or(peer.address) })
 }
 
 /// Waits until the server closes, and then a little for requests that are on their way.

@@ -1,5 +1,7 @@
 //! What the rules decide, and what a request holds until its response has ended.
 
+use std::time::{Duration, Instant};
+
 use serde_json::{Value, json};
 use tidegate_engine::engine::CheckOptions;
 
@@ -156,8 +158,10 @@ fn is_free(proxy: &Running) -> bool {
 }
 
 #[tokio::test]
+#[allow(clippy::disallowed_methods, reason = "how long it takes is what is tested")]
 async fn a_leaky_bucket_delays() {
     let (upstream, proxy) = limited(&json!([rule("20/second leaky_bucket queue 1s", &json!({}))])).await;
+    let begun = Instant::now();
     let mut clients = Vec::new();
     for _ in 0..3 {
         let mut client = proxy.client().await;
@@ -168,4 +172,21 @@ async fn a_leaky_bucket_delays() {
         assert_eq!(client.answer().await.status(), 200);
     }
     assert_eq!(upstream.asked(), 3);
+    // By the clock of the store they came at once: one starts now, and the others 50 and 100 ms later.
+    assert!(begun.elapsed() >= Duration::from_millis(100));
+}
+
+#[tokio::test]
+async fn a_parameter_that_is_counted_is_neither_hidden_nor_said_twice() {
+    let (upstream, proxy) = limited(&json!([rule("1/minute", &json!({"per": ["query:key"]}))])).await;
+    let mut client = proxy.client().await;
+    assert_eq!(client.get(&format!("/?{}key=a", "x&".repeat(2_000))).await.status(), 200);
+    assert_eq!(client.get("/?key=a&key=a").await.status(), 429, "the same twice is the same");
+    for query in ["key=a&key=b", "key=b&key=a", "key=&key=a", "key=a&key="] {
+        let refused = client.get(&format!("/?{query}")).await;
+        assert_eq!(refused.status(), 400, "{query}");
+        assert!(refused.json()["detail"].as_str().is_some_and(|text| text.contains("query:key")), "{query}");
+    }
+    assert_eq!(client.get("/?key=b&page=1&page=2").await.status(), 200, "what no rule asks for may come twice");
+    assert_eq!(upstream.asked(), 2);
 }

@@ -144,3 +144,40 @@ async fn a_kept_connection_that_the_server_ends_is_ended_soon() {
     assert_eq!(proxy.client().await.get("/").await.text(), "ok");
     eventually("the proxy ends it too", || ended.load(Ordering::SeqCst) == 1).await;
 }
+
+#[tokio::test]
+async fn what_a_server_says_unasked_is_nobodys_answer_also_to_a_client_that_asks_a_lot() {
+    // How much a task may do before others get their turn is not ours to know: some number of requests uses it up.
+    for count in 100..140 {
+        let stray = Arc::new(Notify::new());
+        let said = Arc::clone(&stray);
+        let (address, _) = scripted(move |number, mut stream| {
+            let said = Arc::clone(&said);
+            async move {
+                read_head(&mut stream).await;
+                stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 4\r\n\r\ntrue").await.expect("a proxy that reads");
+                if number == 0 {
+                    said.notified().await;
+                    let _ = stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\nstray").await;
+                    said.notify_one();
+                }
+                read_head(&mut stream).await;
+            }
+        })
+        .await;
+        let mut settings = super::setup::to(&group("app", &[format!("http://{address}")], &json!({})));
+        settings["routes"][0]["path"] = json!("/a");
+        let proxy = Running::start(&settings, &json!([]));
+        assert_eq!(proxy.client().await.get("/a").await.text(), "true");
+        stray.notify_one();
+        tokio::task::yield_now().await;
+        stray.notified().await;
+        let mut client = proxy.client().await;
+        client.send(&("GET / HTTP/1.1\r\nhost: a\r\n\r\n".repeat(count) + "GET /a HTTP/1.1\r\nhost: a\r\n\r\n")).await;
+        let mut answers = Vec::new();
+        while !answers.ends_with(b"true") && !answers.ends_with(b"stray") {
+            assert!(client.0.read_buf(&mut answers).await.expect("answers") > 0, "the proxy ended the connection");
+        }
+        assert!(answers.ends_with(b"true"), "after {count}");
+    }
+}

@@ -8,6 +8,7 @@ mod introduced;
 mod lines;
 mod setup;
 mod smuggling;
+mod stalls;
 mod tunnels;
 #[path = "../setup/mod.rs"]
 mod usual;

@@ -8,7 +8,7 @@
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::task::Poll;
+use std::task::{Context, Poll, Waker};
 use std::thread;
 
 use parking_lot::Mutex;
@@ -70,6 +70,17 @@ impl Io {
     pub fn run(&self, job: Job) {
         // The queue ends with the process.
         let _ = self.jobs.send(job);
+    }
+
+    /// Begins a job on this very thread, and leaves to the store's what it has to wait for. What it sends first is queued before this returns: whatever
+    /// its caller, or somebody who hears of it, sends next comes after it.
+    pub fn begin(&self, mut job: Job) {
+        // What it waits for, it waits for by the timers of the store's thread.
+        let _context = self.handle.enter();
+        // Nobody need be woken: the thread polls it again in any case.
+        if job.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending() {
+            self.run(job);
+        }
     }
 
     /// Runs several jobs, which wakes the thread once. They are one task, because their answers mostly come together too.

@@ -8,7 +8,7 @@ use tidegate_store::redis::script::Op;
 use tidegate_store::store::{Charge, Store, StoreError};
 
 use super::Engine;
-use crate::remote::{Prepared, Time};
+use crate::remote::{Prepared, Terms};
 
 /// The store, as a task asks it that waits no longer than it says.
 pub(super) struct Teller<'a> {
@@ -23,7 +23,7 @@ impl Teller<'_> {
 
     pub(super) async fn check(&self, charges: &[Charge<'_>]) -> Result<Verdict, StoreError> {
         let Some(remote) = &self.engine.remote else { return self.store().check(charges) };
-        match remote.prepare(Op::Check, charges, Time { budget: None, patience: self.patience }) {
+        match remote.prepare(Op::Check, charges, Terms { patience: self.patience, ..Terms::default() }) {
             Prepared::Known(outcome) => outcome,
             Prepared::Ready(ready) => ready.ask().await,
         }

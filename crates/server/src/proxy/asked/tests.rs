@@ -4,6 +4,7 @@ use tokio::time::Instant;
 use super::super::group::tests::group;
 use super::*;
 
+const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 const HOST_SAID: (&str, &str) = ("host", "shop.example");
 
 /// What a server is told, as bytes and as a map: both say the same, in the same order.
@@ -20,7 +21,8 @@ fn told_from(address: Option<&str>, fields: &[(&'static str, &'static str)], is_
     let (host, group) = ("shop.example".parse().expect("a host"), group(&json!({"protocol": protocol})));
     let origin = Origin { address, is_trusted, host: Some(&host), scheme: "https" };
     let path = head.uri.path_and_query().expect("a path").clone();
-    let mut asked = Asked { wants: Wants::of(&head), head: &head, body: RequestBody::empty(), path, origin };
+    let mut asked =
+        Asked { wants: Wants::of(&head), head: &head, body: RequestBody::empty(), path, origin, request_id: Some(&REQUEST_ID) };
     let server = group.choose(&[], Instant::now()).expect("a server");
     let bytes = String::from_utf8(asked.written(&server, &group.settings)).expect("text");
     let lines = bytes.strip_prefix("GET /a?b HTTP/1.1\r\n").and_then(|rest| rest.strip_suffix("\r\n\r\n")).expect("a head");
@@ -78,6 +80,59 @@ fn who_is_believed_is_followed_by_us() {
 }
 
 #[test]
+fn who_is_believed_is_not_contradicted_in_another_language() {
+    let proto = [HOST_SAID, ("x-forwarded-proto", "ftp")];
+    let expected = [
+        "host: shop.example",
+        "x-forwarded-proto: ftp",
+        "x-forwarded-for: 192.0.2.7",
+        "via: 1.1 tidegate",
+        "x-forwarded-host: shop.example",
+    ];
+    assert_eq!(told(&proto, true, "http1"), expected);
+    let forwarded = [HOST_SAID, ("forwarded", "for=198.51.100.3;proto=ftp")];
+    let expected = [
+        "host: shop.example",
+        "forwarded: for=198.51.100.3;proto=ftp, for=192.0.2.7;host=\"shop.example\";proto=https",
+        "via: 1.1 tidegate",
+    ];
+    assert_eq!(told(&forwarded, true, "http1"), expected);
+    assert_eq!(told(&forwarded, false, "http1").len(), 6, "who is not believed has said nothing");
+}
+
+#[test]
+fn nobody_else_says_what_frameworks_take_for_our_word() {
+    let said = [
+        HOST_SAID,
+        ("x-forwarded-port", "1"),
+        ("x-forwarded-prefix", "/evil"),
+        ("x-real-ip", "198.51.100.1"),
+        ("x_real_ip", "198.51.100.1"),
+        ("proxy", "http://198.51.100.1"),
+        ("x-request-id", "ours"),
+        ("x_request-id", "theirs"),
+        ("x_kept", "1"),
+    ];
+    let fields = told(&said, false, "http1");
+    assert_eq!(fields[1..3], ["x-request-id: ours", "x_kept: 1"]);
+    assert!(fields[3].starts_with("x-forwarded-for: "), "{fields:?}");
+    let trusted = told(&said, true, "http1");
+    assert!(trusted.iter().any(|field| field == "x-forwarded-port: 1"));
+    assert!(trusted.iter().all(|field| !field.starts_with("proxy")));
+}
+
+#[test]
+fn a_client_cannot_hide_the_name_of_its_request() {
+    let fields = told(
+        &[HOST_SAID, ("connection", "x-request-id, x-private"), ("x-request-id", "ours"), ("x-private", "1")],
+        false,
+        "http1",
+    );
+    assert_eq!(fields[1], "x-request-id: ours");
+    assert!(fields.iter().all(|field| !field.starts_with("x-private")));
+}
+
+#[test]
 fn a_socket_in_the_file_system_adds_no_address_to_those_that_were_said() {
     let said =
         [HOST_SAID, ("x-forwarded-for", "198.51.100.1"), ("x-forwarded-proto", "ftp"), ("x-forwarded-host", "other.example")];
@@ -86,7 +141,6 @@ fn a_socket_in_the_file_system_adds_no_address_to_those_that_were_said() {
         "x-forwarded-for: 198.51.100.1",
         "x-forwarded-proto: ftp",
         "x-forwarded-host: other.example",
-        "forwarded: for=unknown;host=\"shop.example\";proto=https",
         "via: 1.1 tidegate",
     ];
     assert_eq!(told_from(None, &said, true, "http1"), expected);

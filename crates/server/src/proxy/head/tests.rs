@@ -56,3 +56,37 @@ fn connection_names_a_few_fields_and_not_thousands() {
     assert!(checked(&head(&[host, ("connection", few)])).is_ok());
     assert!(checked(&head(&[host, ("connection", few), ("connection", "close")])).is_err());
 }
+
+#[test]
+fn segments_of_dots_are_found_however_they_are_written() {
+    let dots = [
+        "/.",
+        "/..",
+        "/a/./b",
+        "/a/%2e%2E/b",
+        "/a/.%2e",
+        "/a/..;/b",
+        "/a/..;x=1/b",
+        "/a/..%3Bx/b",
+        "/a/..%2fb",
+        "/a/%2e%2e%2Fb",
+        "/a/..\\b",
+        "/a/..%5cb",
+        "/a%2f..",
+    ];
+    for path in dots {
+        assert!(has_dots(path), "{path}");
+    }
+    for path in ["/", "/a.b", "/...", "/..a/b", "/a/.hidden", "/a;b=../c", "/a/%2e%2e%2e", "/a%20b/..c;d", "/%252e%252e/"] {
+        assert!(!has_dots(path), "{path}");
+    }
+}
+
+#[test]
+fn elements_that_are_no_text_hide_no_others() {
+    let mut headers = HeaderMap::new();
+    headers.insert(VIA, HeaderValue::from_bytes(b"1.1 \xff, 1.1 Tidegate,  1.0\ttidegate ,2 other").expect("a value"));
+    assert_eq!(hops(&headers), 2);
+    headers.insert(CONNECTION, HeaderValue::from_bytes(b"\xff, x-one").expect("a value"));
+    assert_eq!(named_by_connection(&headers).as_slice(), [HeaderName::from_static("x-one")]);
+}

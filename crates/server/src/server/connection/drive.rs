@@ -115,9 +115,8 @@ struct Drive<'a> {
     /// Looks at which nothing had happened, and the number of steps at the last one.
     quiet: u32,
     steps: u32,
-    /// Looks at which the client had not taken what there is for it, and what it had taken at the last one.
-    stuck: u32,
-    blocked_at: Option<u32>,
+    /// While the client does not take what there is for it: what it had taken at a look, and since when that is so.
+    blocked: Option<(u32, Instant)>,
 }
 
 /// Keeps a connection going until it ends.
@@ -153,17 +152,7 @@ impl<'a> Drive<'a> {
     fn new(activity: &'a Activity, place: &'a Place) -> Self {
         let limits = &place.shared().app.settings.limits;
         let old_at = (!limits.connection_age.is_zero()).then(|| Instant::now() + limits.connection_age.mul_f64(place.jitter()));
-        Self {
-            activity,
-            limits,
-            state: State::Looking,
-            is_closing: false,
-            old_at,
-            quiet: 0,
-            steps: 0,
-            stuck: 0,
-            blocked_at: None,
-        }
+        Self { activity, limits, state: State::Looking, is_closing: false, old_at, quiet: 0, steps: 0, blocked: None }
     }
 
     /// How long until the next look.
@@ -200,6 +189,11 @@ impl<'a> Drive<'a> {
 
     /// The timer fired.
     fn fired<C: Connection>(&mut self, connection: &mut C, timer: Pin<&mut Sleep>) -> Option<End> {
+        let now = Instant::now();
+        self.activity.break_off_untaken(self.limits.idle_timeout, now);
+        if self.is_stuck(now) {
+            return Some(End::Stuck);
+        }
         match self.state {
             State::Head(steps) if self.activity.is_reading_head() => {
                 if steps == self.activity.steps() {
@@ -208,12 +202,7 @@ impl<'a> Drive<'a> {
                 self.set(State::Head(self.activity.steps()), timer, self.limits.read_timeout);
             }
             State::Head(_) => self.set(State::Looking, timer, self.until_look()),
-            State::Looking => {
-                if self.is_stuck() {
-                    return Some(End::Stuck);
-                }
-                self.look(connection, timer);
-            }
+            State::Looking => self.look(connection, timer),
             State::Lingering => self.finish(connection, timer),
             // A server that closes waits for requests under way as long as it was told to.
             State::Finishing if self.activity.is_forwarding() || (self.is_closing && self.activity.is_running()) => {
@@ -225,11 +214,9 @@ impl<'a> Drive<'a> {
     }
 
     /// Whether the client has not taken anything of what there is for it for as long as it may be idle.
-    fn is_stuck(&mut self) -> bool {
-        let blocked_at = self.activity.blocked_at();
-        self.stuck = if blocked_at.is_some() && blocked_at == self.blocked_at { self.stuck + 1 } else { 0 };
-        self.blocked_at = blocked_at;
-        self.stuck >= QUIET_LOOKS
+    fn is_stuck(&mut self, now: Instant) -> bool {
+        self.blocked = self.activity.blocked_at().map(|at| self.blocked.filter(|blocked| blocked.0 == at).unwrap_or((at, now)));
+        self.blocked.is_some_and(|(_, since)| now.saturating_duration_since(since) >= self.limits.idle_timeout)
     }
 
     fn look<C: Connection>(&mut self, connection: &mut C, timer: Pin<&mut Sleep>) {

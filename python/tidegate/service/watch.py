@@ -1,5 +1,5 @@
 """
-Hot reload: settings that change on disk come into force by themselves.
+Hot reload: files that are read again when they change on disk.
 """
 
 from __future__ import annotations
@@ -19,16 +19,18 @@ LOOK_S = 0.25
 STOP_S = 10.0
 
 
-class SettingsWatcher:
+class FileWatcher:
     """
     Looks at files in a thread of its own, and says when they have changed and stay so: half of a file is no file.
 
     Args:
+        what: What is in them, for the name of the thread and for the log.
         files: Which ones; asked each time, because settings name others.
         changed: What is called then. A call that fails is logged, and the next change is told all the same.
     """
 
-    def __init__(self, files: Callable[[], Iterable[Path]], changed: Callable[[], object]) -> None:
+    def __init__(self, what: str, files: Callable[[], Iterable[Path]], changed: Callable[[], object]) -> None:
+        self._what = what
         self._files = files
         self._changed = changed
         self._stop = threading.Event()
@@ -39,7 +41,7 @@ class SettingsWatcher:
         """
         Begins to look.
         """
-        self._thread = threading.Thread(target=self._run, name="tidegate-settings-watcher", daemon=True)
+        self._thread = threading.Thread(target=self._run, name=f"tidegate-{self._what}-watcher", daemon=True)
         self._thread.start()
 
     def stop(self) -> None:
@@ -58,8 +60,8 @@ class SettingsWatcher:
                 self._told = now
                 try:
                     self._changed()
-                except Exception:  # noqa: BLE001  # whatever it is, the settings in force stay and the thread lives on
-                    LOG.exception("changed settings could not be loaded; those in force stay")
+                except Exception:  # noqa: BLE001  # whatever it is, what is in force stays and the thread lives on
+                    LOG.exception("changed %s could not be loaded; those in force stay", self._what)
                 # Other settings name other files; what changed while these were loaded is told next.
                 before = footprint.glance(self._files())
                 self._told = {path: now.get(path, look) for path, look in before.items()}
