@@ -15,6 +15,7 @@ import proxy_servers as proxies
 import service_servers as servers
 from child import Advance
 from pace import Pace, is_built
+from proxy_report import AWAKE
 from service_lanes import GENERATOR, SERVER, Lane, Plan, Setup, missing, take_turns
 from service_load import Load, Request, Wrk, program
 
@@ -26,6 +27,7 @@ else:
 CONNECTIONS = 64
 PATH = "/api/v1/orders?page=2"
 HEADERS = {"X-API-Key": "4f1c2d7e-client-42"}
+OWN: dict[str, dict[str, Any]] = {"memory": {}, AWAKE: {"busy_poll": "100us"}}
 PEERS: dict[str, tuple[str, Callable[..., Any]]] = {
     "nginx": ("`limit_req`", proxies.nginx),
     "HAProxy": ("a stick table", proxies.haproxy),
@@ -43,7 +45,7 @@ def speed(*, quick: bool, folder: Path, advance: Advance) -> dict[str, Any]:
     with ExitStack() as stack:
         server = stack.enter_context(proxies.upstream(GENERATOR))
         store = stack.enter_context(servers.store(GENERATOR))
-        for note, settings in (("memory", {}), ("Redis", {"store": store.url()})):
+        for note, settings in {**OWN, "Redis": {"store": store.url()}}.items():
             own, twin = (stack.enter_context(proxies.tidegate(to, SERVER, settings=settings)) for to in (server, behind))
             setup = Setup(plan, folder, is_shared="store" in settings)
             lanes.append(_lane("tidegate", note, *own, setup))

@@ -568,6 +568,8 @@ class Server:
         """
     def snapshot(self) -> str:
         """What was counted since the start, as one JSON document that `tidegate.control.snapshot` reads."""
+    def vitals(self) -> str:
+        """How the store and the servers behind a proxy are doing, as one JSON document that `tidegate.service.vigil` reads."""
     def reload_upstreams(self, settings: str) -> str | None:
         """
         Puts other upstreams and routes in force, from a document of settings; answers what is wrong with them. Those in force stay then.

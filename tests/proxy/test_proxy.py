@@ -25,11 +25,11 @@ if TYPE_CHECKING:
     from tests.proxy.proxying import Answer, Running, ask, here
     from tests.proxy.upstream import Upstream
     from tests.proxy.upstream_app import CHUNK
-    from tests.servers import certificates
+    from tests.servers import Single, certificates
 else:
     import patient_http2
     from proxying import Running, ask, here
-    from servers import certificates
+    from servers import Single, certificates
     from upstream import Upstream
     from upstream_app import CHUNK
 
@@ -321,3 +321,16 @@ def test_a_store_that_is_away_does_not_stop_the_proxy(upstream: Upstream, path: 
         statuses = {ask(proxy, "GET", path).status for _ in range(8)}
 
     assert {200} == statuses
+
+
+def test_busy_workers_that_do_not_sleep_answer_as_others_do() -> None:
+    """In memory and on a store, whose thread is a worker too; and they end when they are told to."""
+    rules = "version: 1\nidentity: [ip: {}]\nrules: [{name: all, per: client, quotas: 150/hour}]\n"
+    with Upstream() as one, Single() as store:
+        for settings in ({}, {"store": store.url(), "budget": "5s"}):
+            with Running([one.url], rules, {"busy_poll": "1ms", **settings}) as proxy:
+                statuses = [proxy.ask("GET", "/").status for _ in range(200)]
+                proxy.send(signal.SIGTERM)
+                assert 0 == proxy.wait()
+
+            assert [200] * 150 + [429] * 50 == statuses

@@ -19,7 +19,7 @@ from .node import StartFailed
 from .resp import Login, Reply, ServerError
 from .sentinel import Sentinel
 from .single import Single
-from .tls import Certificates, certificates
+from .tls import Certificates, SelfSigned, certificates, self_signed
 
 __all__ = [
     "NAMES",
@@ -31,10 +31,12 @@ __all__ = [
     "Missing",
     "Proxy",
     "Reply",
+    "SelfSigned",
     "Sentinel",
     "ServerError",
     "Single",
     "StartFailed",
     "available",
     "certificates",
+    "self_signed",
 ]

@@ -60,6 +60,41 @@ class Certificates:
         return context
 
 
+@dataclass(frozen=True)
+class SelfSigned:
+    """
+    A certificate that nobody else signed, as `openssl req -x509` makes it: it says of itself that it is an authority.
+    """
+
+    cert: Path
+    key: Path
+
+
+def self_signed(hosts: tuple[str, ...] = HERE) -> SelfSigned:
+    """
+    Makes one for a server with these names, each time another one.
+    """
+    import trustme  # noqa: PLC0415 - as below
+    from cryptography import x509  # noqa: PLC0415
+    from cryptography.hazmat.primitives import hashes, serialization  # noqa: PLC0415
+    from cryptography.hazmat.primitives.asymmetric import ec  # noqa: PLC0415
+
+    folder = new_folder("self-signed")
+    # Its names and dates are those of a usual one; only who signs it is not.
+    usual = x509.load_pem_x509_certificate(trustme.CA().issue_cert(*hosts).cert_chain_pems[0].bytes())
+    names = usual.extensions.get_extension_for_class(x509.SubjectAlternativeName)
+    key = ec.generate_private_key(ec.SECP256R1())
+    builder = x509.CertificateBuilder(usual.subject, usual.subject, key.public_key(), usual.serial_number)
+    builder = builder.not_valid_before(usual.not_valid_before_utc).not_valid_after(usual.not_valid_after_utc)
+    builder = builder.add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+    builder = builder.add_extension(names.value, critical=names.critical)
+    made = SelfSigned(folder / "cert.pem", folder / "key.pem")
+    made.cert.write_bytes(builder.sign(key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM))
+    plain = serialization.NoEncryption()
+    made.key.write_bytes(key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, plain))
+    return made
+
+
 @functools.cache
 def _folder() -> Path:
     return new_folder("certificates")

@@ -10,6 +10,7 @@ use tidegate_server::app::App;
 use tidegate_server::proxy::Proxy;
 use tidegate_server::server as rust;
 use tidegate_server::settings::Settings;
+use tidegate_server::vitals;
 use tidegate_store::redis::url::RedisConfig;
 
 use crate::errors::{from_settings, from_start, usage};
@@ -109,6 +110,11 @@ impl Server {
     /// What was counted since the start, as JSON.
     fn snapshot(&self, py: Python<'_>) -> String {
         py.detach(|| self.app.metrics.snapshot(&self.app))
+    }
+
+    /// How the store and the servers behind a proxy are doing, as JSON.
+    fn vitals(&self, py: Python<'_>) -> String {
+        py.detach(|| vitals::to_json(&self.app))
     }
 
     /// Puts other upstreams and routes in force, from a document of settings; answers what is wrong with them. Those in force stay then.

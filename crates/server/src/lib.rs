@@ -13,6 +13,7 @@
 //! | [`top`] | the keys that are denied most |
 //! | [`events`] | single decisions, for the control plane |
 //! | [`trace`] | spans for a collector |
+//! | [`vitals`] | how stores and servers are doing, for the log |
 //! | [`watch`] | one request, and what is counted, remembered and traced of it |
 //!
 //! No Python runs on the path of a request, and no framework: hyper hands a request to one of three functions, which look at its path.
@@ -30,4 +31,5 @@ pub mod server;
 pub mod settings;
 pub mod top;
 pub mod trace;
+pub mod vitals;
 pub mod watch;

@@ -74,6 +74,7 @@ mod tls;
 mod tunnel;
 
 pub(crate) use counts::{GroupSummary, Outcome, ServerSummary};
+pub(crate) use dial::DialError;
 pub(crate) use health::State;
 pub use rehearse::{rehearse, rehearse_short};
 pub(crate) use request_body::Progress;

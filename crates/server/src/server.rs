@@ -5,6 +5,7 @@
 //! | [`listen`] | sockets that listen, and where |
 //! | [`accept`] | takes connections, and gives each to the worker that has the fewest |
 //! | [`worker`] | a thread that serves its connections |
+//! | [`awake`] | a worker that looks for work instead of sleeping, while there is a lot of it |
 //! | [`connection`] | one connection, from the first byte to the last |
 //! | [`proxied`] | what a load balancer says about a connection: the PROXY protocol |
 //! | [`framing`] | where requests of HTTP/1 begin and end, to see those whose length is ambiguous |
@@ -21,6 +22,7 @@
 mod accept;
 mod activity;
 mod answer;
+mod awake;
 mod connection;
 mod crowd;
 mod error;

@@ -22,6 +22,9 @@ pub struct Settings {
     pub grpc: Option<Listener>,
     /// Threads that serve.
     pub workers: usize,
+    /// How long a busy worker looks for the next request before it sleeps; 0 is not at all.
+    #[serde(deserialize_with = "seconds")]
+    pub busy_poll: Duration,
     /// Whether several processes may listen on one port.
     pub reuse_port: bool,
     /// What protects the service from its clients.

@@ -92,7 +92,10 @@ OWN_GROUPS: Final[dict[str, tuple[Setting, ...]]] = {
         Setting("upstream.protocol", Choice(("http1", "http2")), "http1", "What is spoken with servers; `http2` without asking first."),
         Setting("upstream.host", Choice(("preserve", "rewrite")), "preserve", "Which `Host` servers are told: the client's, or their own."),
         Setting(
-            "upstream.tls_ca", File(), None, "Who signs the certificates of `https://` servers, in PEM; by default whom the system trusts."
+            "upstream.tls_ca",
+            File(),
+            None,
+            "Who signs the certificates of `https://` servers, or these certificates themselves, in PEM; by default whom the system trusts.",
         ),
         Setting("upstream.tls_cert", File(), None, "The chain of certificates that `https://` servers are shown, in PEM."),
         Setting("upstream.tls_key", File(), None, "Its private key in PEM, not encrypted."),

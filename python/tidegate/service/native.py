@@ -46,6 +46,7 @@ def to_document(settings: Settings, *, has_control: bool = False) -> dict[str, A
         "http": listener(settings, "http"),
         "grpc": listener(settings, "grpc"),
         "workers": settings["workers"] or cores(),
+        "busy_poll": settings["busy_poll"],
         "reuse_port": settings["reuse_port"],
         "limits": _section(settings, "limits"),
         "headers": _section(settings, "headers"),

@@ -13,6 +13,7 @@ from tidegate.rule_limiter import RuleLimiter
 from tidegate.service import native
 from tidegate.service.block import Block
 from tidegate.service.log import LOG
+from tidegate.service.vigil import Vigil
 from tidegate.service.watch import FileWatcher
 
 if TYPE_CHECKING:
@@ -46,6 +47,7 @@ class Service(Block):
         # Rust reads them again by itself, and has no log to say so in.
         certificates = native.certificates(settings)
         self._certificates = FileWatcher("certificates", lambda: certificates, self.reload_certificates) if certificates else None
+        self._vigil = Vigil(self.server.vitals)
 
     @classmethod
     def check(cls, settings: Settings) -> None:
@@ -92,6 +94,7 @@ class Service(Block):
             self.control.start()
         if self._certificates is not None:
             self._certificates.start()
+        self._vigil.start()
         return self.addresses
 
     def reload(self) -> RuleError | None:
@@ -147,6 +150,7 @@ class Service(Block):
         """
         Ends at once. Nothing happens if it has ended.
         """
+        self._vigil.stop()
         if self._certificates is not None:
             self._certificates.stop()
         self.server.stop()

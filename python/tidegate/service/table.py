@@ -206,6 +206,12 @@ GROUPS: Final[dict[str, tuple[Setting, ...]]] = {
     ),
     "Threads": (
         Setting("workers", Whole(0, 1024), 0, "Threads that serve; 0 is one for each core that the process may use."),
+        Setting(
+            "busy_poll",
+            Seconds(0, 0.001),
+            0.0,
+            "How long a busy thread looks for the next request before it sleeps, such as `100us`: lower latency for more processor time.",
+        ),
         Setting("reuse_port", Flag(), False, "Whether several processes may listen on one port (SO_REUSEPORT)."),
     ),
     "Limits": (

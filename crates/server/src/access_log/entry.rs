@@ -56,6 +56,8 @@ pub(super) struct Decided {
     /// The rule that decided, or is nearest to its limit.
     pub(super) rule: Option<Arc<str>>,
     pub(super) degraded: Option<&'static str>,
+    /// What a `leaky_bucket` asked to wait.
+    pub(super) delay_ns: u64,
     at_ns: u64,
 }
 
@@ -100,6 +102,7 @@ impl Entry {
             is_allowed: decision.is_allowed(),
             rule: decision.binding().and_then(|(planned, _)| planned.rule.clone()),
             degraded: decision.degraded().map(StoreError::kind),
+            delay_ns: decision.verdict().delay(),
             at_ns: monotonic_ns(),
         });
     }

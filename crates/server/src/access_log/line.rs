@@ -41,7 +41,10 @@ pub(super) fn json(line: &mut Vec<u8>, entry: &Entry, with_query: bool) {
     object.raw("complete", format_args!("{}", entry.is_whole));
     object.raw("bytes_received", format_args!("{}", entry.received()));
     object.raw("bytes_sent", format_args!("{}", entry.sent));
-    for (name, ns) in [("decision_ms", decided_ns), ("head_ms", answered_ns), ("duration_ms", Some(whole_ns))] {
+    let delay_ns = entry.decided.as_ref().map(|decided| decided.delay_ns).filter(|&ns| ns > 0);
+    let timings =
+        [("decision_ms", decided_ns), ("delay_ms", delay_ns), ("head_ms", answered_ns), ("duration_ms", Some(whole_ns))];
+    for (name, ns) in timings {
         if let Some(ns) = ns {
             object.raw(name, format_args!("{}.{:03}", ns / 1_000_000, ns / 1_000 % 1_000));
         }
@@ -70,6 +73,9 @@ pub(super) fn common(line: &mut Vec<u8>, entry: &Entry, with_query: bool) {
     }
     if let Some(upstream) = &entry.upstream {
         let _ = write!(line, " upstream={upstream}");
+    }
+    if !entry.is_whole {
+        line.extend_from_slice(b" complete=false");
     }
     if let Some(id) = &entry.request_id {
         line.extend_from_slice(b" request_id=\"");

@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 use serde_json::Value;
-use tidegate_engine::remote::ShardHealth;
 use tidegate_store::clock::SystemClock;
 use tidegate_store::store::StoreError;
 
@@ -12,6 +11,7 @@ use super::histogram::{BOUNDS_US, Total};
 use super::rules::Outcome;
 use super::{Metrics, Protocol};
 use crate::app::App;
+use crate::vitals::{Store, store};
 
 /// How many of the keys denied most are told.
 const TOP: usize = 10;
@@ -46,22 +46,6 @@ struct Latency {
     up_to: Vec<u64>,
     count: u64,
     sum_ns: u64,
-}
-
-#[derive(Debug, Serialize)]
-struct Store {
-    /// Where counters live, without any secret.
-    name: String,
-    keys: u64,
-    shards: Vec<Shard>,
-}
-
-#[derive(Debug, Serialize)]
-struct Shard {
-    name: String,
-    is_up: bool,
-    breaker: &'static str,
-    why: String,
 }
 
 #[derive(Debug, Serialize)]
@@ -103,20 +87,6 @@ impl Metrics {
         };
         serde_json::to_string(&snapshot).unwrap_or_default()
     }
-}
-
-fn store(app: &App) -> Store {
-    match app.engine.remote() {
-        None => Store { name: "memory".to_owned(), keys: app.engine.stats().store.keys, shards: Vec::new() },
-        Some(remote) => {
-            let health = remote.health();
-            Store { name: health.store, keys: 0, shards: health.shards.into_iter().map(shard).collect() }
-        }
-    }
-}
-
-fn shard(health: ShardHealth) -> Shard {
-    Shard { name: health.name.to_string(), is_up: health.is_up, breaker: health.breaker, why: health.why }
 }
 
 #[allow(clippy::cast_precision_loss, reason = "milliseconds since the epoch are exact for a long time")]

@@ -4,7 +4,7 @@
 
 use super::page::{Kind, Page};
 use super::render::write_histogram;
-use crate::proxy::{GroupSummary, Outcome, Proxy, ServerSummary, State};
+use crate::proxy::{DialError, GroupSummary, Outcome, Proxy, ServerSummary, State};
 
 /// The most servers that have samples of their own. What is known of the others is on the page in sums over groups only.
 const SERVERS_MAX: usize = 1_000;
@@ -47,9 +47,9 @@ fn write_groups(page: &mut Page, groups: &[GroupSummary]) {
     let name = "ratelimit_upstream_servers";
     page.begin(name, Kind::Gauge, "Servers of a group, by what they are.");
     for group in groups {
-        for (state, word) in [(State::Up, "up"), (State::Ejected, "ejected"), (State::Down, "down")] {
+        for state in State::ALL {
             let count = group.servers.iter().filter(|server| server.state == state).count();
-            page.sample(name, &[("upstream", &group.name), ("state", word)], count);
+            page.sample(name, &[("upstream", &group.name), ("state", state.as_str())], count);
         }
     }
 }
@@ -76,8 +76,9 @@ fn write_requests(page: &mut Page, servers: &[(&str, &ServerSummary)]) {
     let name = "ratelimit_upstream_connect_failures_total";
     page.begin(name, Kind::Counter, "Attempts to connect to servers that failed.");
     for (upstream, server) in servers {
-        for (reason, count) in ["refused", "late"].into_iter().zip(server.unconnected) {
-            page.sample(name, &[("upstream", upstream), ("server", &server.name), ("reason", reason)], count);
+        for error in DialError::ALL {
+            let labels = [("upstream", *upstream), ("server", server.name.as_str()), ("reason", error.as_str())];
+            page.sample(name, &labels, server.unconnected[error as usize]);
         }
     }
 }

@@ -1,5 +1,6 @@
 //! Asks servers whether they are well.
 
+use std::error::Error;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -32,32 +33,37 @@ pub(super) async fn run(group: Arc<Group>) {
 async fn look_at(group: Arc<Group>, server: Arc<Server>) {
     let Some(check) = &group.settings.check else { return };
     sleep(check.interval.saturating_sub(jittered(check.interval))).await;
-    let status = timeout(check.timeout, ask(&group, &server, check)).await.ok().flatten();
-    let is_right = status.is_some_and(|status| check.status.iter().any(|&(from, to)| (from..=to).contains(&status)));
-    server.note_check(is_right, &group.settings, Instant::now());
+    let is_right = |status: u16| check.status.iter().any(|&(from, to)| (from..=to).contains(&status));
+    let result = match timeout(check.timeout, ask(&group, &server, check)).await {
+        Ok(Ok(status)) if is_right(status) => Ok(()),
+        Ok(Ok(status)) => Err(format!("a check was answered with {status}")),
+        Ok(Err(why)) => Err(why.to_string()),
+        Err(_) => Err("a check took too long".to_owned()),
+    };
+    server.note_check(result, &group.settings, Instant::now());
 }
 
 /// Asks on a connection of its own: that a kept one still works says nothing about new ones.
-async fn ask(group: &Group, server: &Server, check: &CheckSettings) -> Option<u16> {
+async fn ask(group: &Group, server: &Server, check: &CheckSettings) -> Result<u16, Box<dyn Error + Send + Sync>> {
     let mut request = Request::new(RequestBody::empty());
     let headers = request.headers_mut();
     headers.insert(USER_AGENT, HeaderValue::from_static("tidegate"));
     let authority = server.url.authority.as_str();
     let response = match server.protocol {
         UpstreamProtocol::Http1 => {
-            headers.insert(HOST, HeaderValue::try_from(authority).ok()?);
+            headers.insert(HOST, HeaderValue::try_from(authority)?);
             headers.insert(CONNECTION, HeaderValue::from_static("close"));
-            *request.uri_mut() = check.path.parse().ok()?;
-            dial::http1(server, group).await.ok()?.leave().await.ok()?.send_request(request).await
+            *request.uri_mut() = check.path.parse()?;
+            dial::http1(server, group).await?.leave().await?.send_request(request).await
         }
         UpstreamProtocol::Http2 => {
             let scheme = if server.url.is_tls { "https" } else { "http" };
             let uri = Uri::builder().scheme(scheme).authority(authority).path_and_query(check.path.as_str());
-            *request.uri_mut() = uri.build().ok()?;
-            dial::http2(server, group).await.ok()?.send_request(request).await
+            *request.uri_mut() = uri.build()?;
+            dial::http2(server, group).await?.send_request(request).await
         }
     };
-    response.ok().map(|response| response.status().as_u16())
+    Ok(response?.status().as_u16())
 }
 
 /// A time, a little shorter.

@@ -1,10 +1,12 @@
 //! What is counted of servers and their groups.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use http::StatusCode;
 
+use super::dial::DialError;
 use super::health::State;
 use crate::metrics::{Histogram, Total};
 
@@ -61,6 +63,18 @@ impl Outcome {
         }
     }
 
+    /// What a server did that failed, unless who tried to connect has said it.
+    pub(super) const fn blame(self) -> Option<&'static str> {
+        match self {
+            Self::ServerError => Some("it answered with a status of 500 or more"),
+            Self::Broken => Some("it broke off before it answered"),
+            Self::Late => Some("it took too long to answer"),
+            Self::Unreachable | Self::Informational | Self::Success | Self::Redirection | Self::ClientError | Self::Client => {
+                None
+            }
+        }
+    }
+
     pub(super) fn of(status: StatusCode) -> Self {
         match status.as_u16() {
             100..=199 => Self::Informational,
@@ -77,8 +91,8 @@ impl Outcome {
 pub(super) struct ServerCounts {
     requests: [AtomicU64; Outcome::ALL.len()],
     connections: AtomicU64,
-    refused: AtomicU64,
-    late: AtomicU64,
+    /// Attempts to connect that failed, by [`DialError`].
+    unconnected: [AtomicU64; DialError::ALL.len()],
     ejections: AtomicU64,
     checks: [AtomicU64; 2],
 }
@@ -89,12 +103,14 @@ pub(crate) struct ServerSummary {
     /// What it is called: its address, behind its name if it has one.
     pub(crate) name: String,
     pub(crate) state: State,
+    /// Why it failed last, if it ever did.
+    pub(crate) why: Option<Arc<str>>,
     pub(crate) in_flight: u32,
     /// By outcome.
     pub(crate) requests: [u64; Outcome::ALL.len()],
     pub(crate) connections: u64,
-    /// Connections that were refused, and those that took too long.
-    pub(crate) unconnected: [u64; 2],
+    /// Attempts to connect that failed, by [`DialError`].
+    pub(crate) unconnected: [u64; DialError::ALL.len()],
     pub(crate) ejections: u64,
     /// Checks that failed, and those that passed.
     pub(crate) checks: [u64; 2],
@@ -109,8 +125,8 @@ impl ServerCounts {
         add(&self.connections);
     }
 
-    pub(super) fn unconnected(&self, is_late: bool) {
-        add(if is_late { &self.late } else { &self.refused });
+    pub(super) fn unconnected(&self, error: DialError) {
+        add(&self.unconnected[error as usize]);
     }
 
     pub(super) fn ejected(&self) {
@@ -121,14 +137,15 @@ impl ServerCounts {
         add(&self.checks[usize::from(is_right)]);
     }
 
-    pub(super) fn summary(&self, name: String, state: State, in_flight: u32) -> ServerSummary {
+    pub(super) fn summary(&self, name: String, state: State, why: Option<Arc<str>>, in_flight: u32) -> ServerSummary {
         ServerSummary {
             name,
             state,
+            why,
             in_flight,
             requests: self.requests.each_ref().map(read),
             connections: read(&self.connections),
-            unconnected: [&self.refused, &self.late].map(read),
+            unconnected: self.unconnected.each_ref().map(read),
             ejections: read(&self.ejections),
             checks: self.checks.each_ref().map(read),
         }

@@ -8,7 +8,7 @@ use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use socket2::{SockRef, TcpKeepalive};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
-use tokio_rustls::rustls::pki_types::ServerName;
+use tokio_rustls::rustls::{self, pki_types::ServerName};
 
 use super::group::Group;
 use super::heard::Heard;
@@ -38,11 +38,31 @@ const KEEP_ALIVE: TcpKeepalive =
 
 /// Why there is no connection. Nothing was sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum DialError {
+pub(crate) enum DialError {
     /// Nobody is there, or it is somebody who does not speak HTTP.
     Refused,
+    /// There is no TLS with it that could be trusted.
+    Tls,
     /// It took too long.
     Late,
+}
+
+impl DialError {
+    pub(crate) const ALL: [Self; 3] = [Self::Refused, Self::Tls, Self::Late];
+
+    /// The word for metrics.
+    pub(crate) const fn as_str(self) -> &'static str {
+        match self {
+            Self::Refused => "refused",
+            Self::Tls => "tls",
+            Self::Late => "late",
+        }
+    }
+
+    pub(super) fn of(error: &io::Error) -> Self {
+        let is_of_tls = error.get_ref().is_some_and(|inner| inner.is::<rustls::Error>());
+        if is_of_tls { Self::Tls } else { Self::Refused }
+    }
 }
 
 /// A connection of HTTP/1 for one request at a time.

@@ -8,6 +8,7 @@ use http::uri::Authority;
 use tidegate_core::rules::{Request, Slot};
 use tidegate_engine::engine::Facts;
 
+use super::head::{common_name, is_look_alike};
 use crate::http::{all, each_parameter};
 
 /// The facts about a request.
@@ -22,8 +23,14 @@ pub(super) struct Forwardable<'a> {
 
 impl Facts for Forwardable<'_> {
     fn state<'a>(&'a self, request: &mut Request<'a>) {
-        for name in self.head.headers.keys() {
-            request.set_header_with(name.as_str(), || all(&self.head.headers, name).unwrap_or_default());
+        let headers = &self.head.headers;
+        for name in headers.keys() {
+            let value = || all(headers, name).unwrap_or_default();
+            request.set_header_with(name.as_str(), value);
+            // A server that reads `X_API_Key` as `X-API-Key` takes a client for whom it says it is, and so do the rules.
+            if let Some(common) = common_name(name).filter(|_| !is_look_alike(name, headers)) {
+                request.set_header_with(&common, value);
+            }
         }
         request.set_fixed(Slot::METHOD, self.head.method.as_str());
         request.set_fixed(Slot::PATH, self.head.uri.path());

@@ -187,8 +187,18 @@ fn is_called_of_origin(name: &str) -> bool {
 
 /// Whether a name is another one of the request, or one of ours, to servers that read `_` and `-` as the same.
 pub(super) fn is_look_alike(name: &HeaderName, headers: &HeaderMap) -> bool {
-    let is_twin = |twin: &str| is_called_of_origin(twin) || headers.contains_key(twin);
-    name.as_str().contains('_') && is_twin(&name.as_str().replace('_', "-"))
+    let is_twin = |twin: &str| is_called_of_origin(twin) || headers.keys().any(|other| other != name && is_same(other, twin));
+    common_name(name).is_some_and(|twin| is_twin(&twin))
+}
+
+/// What a name with `_` is to servers that read `_` and `-` as the same; `None` for a name that all read alike.
+pub(super) fn common_name(name: &HeaderName) -> Option<String> {
+    name.as_str().contains('_').then(|| name.as_str().replace('_', "-"))
+}
+
+fn is_same(name: &HeaderName, common: &str) -> bool {
+    let dashed = name.as_str().bytes().map(|byte| if byte == b'_' { b'-' } else { byte });
+    dashed.eq(common.bytes())
 }
 
 /// Adds what somebody has said in a list, so that another element can follow.

@@ -28,6 +28,19 @@ pub(crate) enum State {
     Down,
 }
 
+impl State {
+    pub(crate) const ALL: [Self; 3] = [Self::Up, Self::Ejected, Self::Down];
+
+    /// The word for metrics and logs.
+    pub(crate) const fn as_str(self) -> &'static str {
+        match self {
+            Self::Up => "up",
+            Self::Ejected => "ejected",
+            Self::Down => "down",
+        }
+    }
+}
+
 /// A whole share.
 pub(super) const WHOLE: u32 = 100;
 

@@ -148,12 +148,12 @@ pub(super) async fn lend(
         (Some((sender, alarm)), _) => Ok((sender, alarm, true)),
         (None, UpstreamProtocol::Http1) => {
             // What is rare lies elsewhere, so that what is not has less to move.
-            let dialled = Box::pin(within(now, deadline, group, dial::http1(&server, group))).await;
+            let dialled = Box::pin(within(now, deadline, group, &server, dial::http1(&server, group))).await;
             dialled.map(|line| (Sender::Line(line), Alarm::default(), false))
         }
         (None, UpstreamProtocol::Http2) => {
             let connecting = connect_shared(&server.pool, worker, &server, group);
-            let connected = Box::pin(within(now, deadline, group, connecting)).await;
+            let connected = Box::pin(within(now, deadline, group, &server, connecting)).await;
             connected.map(|(sender, is_reused)| (sender, Alarm::default(), is_reused))
         }
     };
@@ -174,7 +174,7 @@ pub(super) async fn lend(
             Ok(Lent { server, worker, keep_alive, idle_max, sender, alarm, is_reused })
         }
         Err(error) => {
-            server.counts.unconnected(error == DialError::Late);
+            server.counts.unconnected(error);
             server.note(Outcome::Unreachable, settings, Instant::now());
             Err(error)
         }
@@ -200,13 +200,20 @@ async fn within<T>(
     now: Instant,
     deadline: Instant,
     group: &Group,
+    server: &Server,
     dialling: impl Future<Output = io::Result<T>>,
 ) -> Result<T, DialError> {
     let at = deadline.min(now + or_never(group.settings.connect_timeout));
     match timeout_at(at, dialling).await {
         Ok(Ok(made)) => Ok(made),
-        Ok(Err(_)) => Err(DialError::Refused),
-        Err(_) => Err(DialError::Late),
+        Ok(Err(error)) => {
+            server.blame(&error.to_string());
+            Err(DialError::of(&error))
+        }
+        Err(_) => {
+            server.blame("a connection took too long");
+            Err(DialError::Late)
+        }
     }
 }
 

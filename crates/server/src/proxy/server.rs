@@ -13,6 +13,9 @@ use super::health::{Health, State, WHOLE};
 use super::pool::Pool;
 use super::settings::{GroupSettings, ServerUrl, UpstreamProtocol};
 
+/// The most characters of why one failed.
+const WHY_MAX: usize = 300;
+
 /// One server of a group. It outlives reloads that keep it, with what is known of it and with its connections.
 #[derive(Debug)]
 pub(super) struct Server {
@@ -26,6 +29,8 @@ pub(super) struct Server {
     pub(super) pool: Pool,
     pub(super) counts: ServerCounts,
     health: Mutex<Health>,
+    /// Why it failed last, for people.
+    why: Mutex<Option<Arc<str>>>,
     /// Whether it gets its whole share until it fails: then requests need not look at its health.
     is_settled: AtomicBool,
     in_flight: AtomicU32,
@@ -45,6 +50,7 @@ impl Server {
             pool: Pool::new(workers),
             counts: ServerCounts::default(),
             health: Mutex::new(Health::new(joined)),
+            why: Mutex::default(),
             is_settled: AtomicBool::new(joined.is_none()),
             in_flight: AtomicU32::new(0),
         }
@@ -86,6 +92,9 @@ impl Server {
             Outcome::Client => return,
         };
         if is_failure {
+            if let Some(why) = outcome.blame() {
+                self.blame(why);
+            }
             let mut health = self.health.lock();
             self.is_settled.store(false, Ordering::Relaxed);
             if health.failed(&group.ejection, now) {
@@ -96,9 +105,21 @@ impl Server {
         }
     }
 
-    /// Notes how a check went.
-    pub(super) fn note_check(&self, is_right: bool, group: &GroupSettings, now: Instant) {
+    /// Notes why it failed, for people.
+    pub(super) fn blame(&self, why: &str) {
+        let mut last = self.why.lock();
+        if last.as_deref() != Some(why) {
+            *last = Some(why.chars().take(WHY_MAX).collect::<String>().into());
+        }
+    }
+
+    /// Notes how a check went: whether it passed, or why not.
+    pub(super) fn note_check(&self, result: Result<(), String>, group: &GroupSettings, now: Instant) {
         let Some(check) = &group.check else { return };
+        let is_right = result.is_ok();
+        if let Err(why) = result {
+            self.blame(&why);
+        }
         self.counts.checked(is_right);
         let mut health = self.health.lock();
         health.checked(is_right, check, now);
@@ -115,7 +136,7 @@ impl Server {
     }
 
     pub(super) fn summary(&self, now: Instant) -> ServerSummary {
-        self.counts.summary(self.name.clone(), self.state(now), self.in_flight())
+        self.counts.summary(self.name.clone(), self.state(now), self.why.lock().clone(), self.in_flight())
     }
 }
 

@@ -15,6 +15,7 @@ use http_body::{Body as _, Frame, SizeHint};
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
+use super::awake;
 use crate::app::App;
 use crate::body::{Body, BrokenOff};
 use crate::proxy::Tunnel;
@@ -199,6 +200,7 @@ impl Activity {
 
     /// Notes that a request began or ended.
     pub(super) fn step(&self) {
+        awake::beat();
         self.steps.fetch_add(1, Ordering::Relaxed);
         self.has_bytes.store(false, Ordering::Relaxed);
     }

@@ -9,6 +9,7 @@ use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
 use super::accept::{Acceptor, Arrival};
 use super::answer::{Handler, Proxy};
+use super::awake::stay_awake;
 use super::listen::Listener;
 use super::{Phase, Shared, StartError, connection};
 use crate::metrics::{ConnectionFailure, Port};
@@ -87,12 +88,18 @@ pub(super) fn start<H: Handler, G: Handler>(
 
 async fn serve<H: Handler, G: Handler>(mut arrivals: UnboundedReceiver<Arrival>, shared: Arc<Shared>) {
     let mut phase = shared.phase.subscribe();
+    let busy_poll = shared.app.settings.busy_poll;
+    let awake = (!busy_poll.is_zero()).then(|| tokio::spawn(stay_awake(busy_poll)));
     loop {
         tokio::select! {
             biased;
             _ = phase.wait_for(|phase| *phase == Phase::Cut) => break,
             Some(arrival) = arrivals.recv() => begin::<H, G>(arrival),
         }
+    }
+    // The thread of the store goes on without the server.
+    if let Some(awake) = awake {
+        awake.abort();
     }
 }
 

@@ -99,6 +99,33 @@ async fn the_common_format_is_what_others_read() {
 }
 
 #[tokio::test]
+async fn what_a_bucket_made_a_request_wait_is_written_if_it_did() {
+    let upstream = Upstream::start().await;
+    let logging = Logging::start(&upstream, &json!([rule("20/second leaky_bucket queue 1s", &json!({}))]), "json", false);
+    let mut client = logging.proxy.client().await;
+    for _ in 0..2 {
+        assert_eq!(client.get("/").await.status(), 200);
+    }
+    let [first, second] = &logging.entries(2).await[..] else { panic!("two") };
+    assert_eq!((&first["delay_ms"], &second["delay_ms"]), (&Value::Null, &json!(50.0)));
+}
+
+#[tokio::test]
+async fn the_common_format_says_who_broke_off() {
+    let upstream = Upstream::start().await;
+    let logging = Logging::start(&upstream, &json!([]), "common", false);
+    let mut client = logging.proxy.client().await;
+    assert_eq!(client.get("/").await.status(), 200);
+    client.send("GET /wait HTTP/1.1\r\nhost: a\r\n\r\n").await;
+    eventually("the server is asked", || upstream.asked() == 2).await;
+    drop(client);
+    eventually("two lines", || logging.lines().len() == 2).await;
+    let lines = logging.lines();
+    assert!(!lines[0].contains("complete="), "{lines:?}");
+    assert!(lines[1].contains(" 499 0 ") && lines[1].contains(" complete=false "), "{lines:?}");
+}
+
+#[tokio::test]
 async fn who_breaks_off_is_written_too() {
     let upstream = Upstream::start().await;
     let logging = Logging::start(&upstream, &json!([]), "json", false);

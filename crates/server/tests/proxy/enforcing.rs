@@ -69,6 +69,11 @@ async fn a_client_is_its_key_or_else_its_address() {
     assert_eq!((status("").await, status("").await), (200, 429));
     let forwarded = "x-forwarded-for: 192.0.2.1\r\n";
     assert_eq!((status(forwarded).await, status(forwarded).await), (200, 429));
+    // Some servers read both signs as the same, and would take it for the key that it is.
+    assert_eq!((status("x_api_key: a\r\n").await, status("x_api_key: c\r\n").await), (429, 200));
+    assert_eq!((status("x-api_key: c\r\n").await, status("X-API-Key: c\r\n").await), (429, 429));
+    // Of two that look alike no server hears, so they say nothing here either.
+    assert_eq!((status("x_api_key: d\r\nx-api_key: e\r\n").await, status("x-api-key: d\r\nx_api_key: a\r\n").await), (429, 200));
 }
 
 #[tokio::test]
