@@ -96,8 +96,10 @@ def tidegate(
     """Run our proxy in this block; yield where its metrics are, and its address for clients."""
     chosen = {**servers.SETTINGS, "workers": workers, "upstream.idle_connections": KEPT, "limits.connections": 30_000, **(settings or {})}
     flags = {key: value for key, value in chosen.items() if key != "watch"}
+    # As the service is measured, too: those that wait for their turn would wake up on the core of the one that is loaded.
+    environment = {"TIDEGATE_WATCH": str(chosen["watch"]).lower()}
     with pinned(cores):
-        running = Running([server.http], RULES, flags)
+        running = Running([server.http], RULES, flags, environment=environment)
         running.__enter__()
     try:
         yield Target(running.process.pid, running.addresses["http"]), running.address

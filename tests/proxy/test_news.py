@@ -40,7 +40,9 @@ def test_a_server_that_is_ejected_is_in_the_log(eventually: Eventually) -> None:
         one.process.kill()
         assert 502 == proxy.ask("GET", "/").status
 
-        eventually(lambda: f"server 127.0.0.1:{one.port}: it failed too often, and gets no requests for a while (Connection refused" in proxy.log)
+        eventually(
+            lambda: f"server 127.0.0.1:{one.port}: it failed too often, and gets no requests for a while (Connection refused" in proxy.log
+        )
 
 
 def test_a_server_that_is_not_trusted_is_in_the_log(eventually: Eventually) -> None:

@@ -43,7 +43,10 @@ def document(*shards: tuple[bool, str, str], **groups: list[tuple[str, str | Non
         pytest.param({"x": Vital("down")}, {}, [], id="who-is-gone-is-no-news"),
         pytest.param({"x": Vital("down")}, {"x": WELL}, [News(logging.INFO, "x: back")], id="back"),
         pytest.param(
-            {}, {"x": Vital("down", "refused")}, [News(logging.WARNING, "x: its health checks fail, and it gets no requests (refused)")], id="down"
+            {},
+            {"x": Vital("down", "refused")},
+            [News(logging.WARNING, "x: its health checks fail, and it gets no requests (refused)")],
+            id="down",
         ),
         pytest.param(
             {"x": WELL},
@@ -78,14 +81,14 @@ def test_only_changes_are_told(before: dict[str, Vital], now: dict[str, Vital], 
 )
 def test_a_store_is_back_when_it_gets_all_requests_again(shard: tuple[bool, str, str], before: str, expected: str) -> None:
     """While it is tried out it is neither away nor back."""
-    assert {"store h:1": expected} == {
-        name: vital.state for name, vital in vitals(document(shard), {"store h:1": Vital(before)}).items()
-    }
+    assert {"store h:1": expected} == {name: vital.state for name, vital in vitals(document(shard), {"store h:1": Vital(before)}).items()}
 
 
 def test_a_group_is_told_of_when_nobody_of_it_is_left() -> None:
     """Of a group with one server that server's line says it all; one whose names lead nowhere has no servers."""
-    found = vitals(document(zero=[], one=[("down", None)], two=[("up", "late"), ("down", None)], three=[("down", None), ("ejected", "late")]), {})
+    found = vitals(
+        document(zero=[], one=[("down", None)], two=[("up", "late"), ("down", None)], three=[("down", None), ("ejected", "late")]), {}
+    )
 
     groups = {name: vital.state for name, vital in found.items() if "server" not in name}
     assert {"upstream zero": "nowhere", "upstream two": "well", "upstream three": "none"} == groups

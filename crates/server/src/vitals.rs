@@ -4,7 +4,7 @@ use serde::Serialize;
 use tidegate_engine::remote::ShardHealth;
 
 use crate::app::App;
-use crate::proxy::{GroupSummary, ServerSummary};
+use crate::proxy::{GroupSummary, Proxy, ServerSummary};
 
 /// Everything.
 #[derive(Debug, Serialize)]
@@ -46,7 +46,7 @@ struct Server {
 
 /// How all are doing, as JSON.
 pub fn to_json(app: &App) -> String {
-    let groups = app.proxy.as_ref().map(|proxy| proxy.summary()).unwrap_or_default();
+    let groups = app.proxy.as_ref().map(Proxy::summary).unwrap_or_default();
     let vitals = Vitals { store: store(app), upstreams: groups.into_iter().map(upstream).collect() };
     serde_json::to_string(&vitals).unwrap_or_default()
 }

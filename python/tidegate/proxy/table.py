@@ -95,7 +95,7 @@ OWN_GROUPS: Final[dict[str, tuple[Setting, ...]]] = {
             "upstream.tls_ca",
             File(),
             None,
-            "Who signs the certificates of `https://` servers, or these certificates themselves, in PEM; by default whom the system trusts.",
+            "Who signs the certificates of `https://` servers, or these certificates themselves, in PEM; else whom the system trusts.",
         ),
         Setting("upstream.tls_cert", File(), None, "The chain of certificates that `https://` servers are shown, in PEM."),
         Setting("upstream.tls_key", File(), None, "Its private key in PEM, not encrypted."),

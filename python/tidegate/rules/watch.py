@@ -32,7 +32,9 @@ _WATCHERS: weakref.WeakSet[Watcher] = weakref.WeakSet()
 LOG = logging.getLogger("tidegate.rules")
 
 QUIET_MS = 50
-"""A change is looked at when nothing else has happened for so long: editors write in several steps."""
+"""A file that is wrong is believed to be so when it stays as it is for so long: editors write in several steps."""
+STEP_MS = 200
+"""How often somebody looks for notices: a core that serves requests does not do so for a tenth of a millisecond each time, or more."""
 GROUP_MS = 300
 """But not later than this after the first step."""
 LOOK_MS = 400
@@ -276,7 +278,7 @@ def _notices(
         watch_filter=is_relevant,
         recursive=False,
         debounce=GROUP_MS,
-        step=QUIET_MS,
+        step=STEP_MS,
         rust_timeout=LOOK_MS,
         yield_on_timeout=True,
         stop_event=stop,

@@ -60,8 +60,10 @@ impl DialError {
     }
 
     pub(super) fn of(error: &io::Error) -> Self {
-        let is_of_tls = error.get_ref().is_some_and(|inner| inner.is::<rustls::Error>());
-        if is_of_tls { Self::Tls } else { Self::Refused }
+        match error.get_ref() {
+            Some(inner) if inner.is::<rustls::Error>() => Self::Tls,
+            _ => Self::Refused,
+        }
     }
 }
 

@@ -82,26 +82,27 @@ struct Pulse {
     wait_ns: u64,
     /// The pause between two of them, on average.
     pause_ns: u64,
-    last_ns: u64,
+    /// When the last one was.
+    last_at: u64,
 }
 
 impl Pulse {
     /// Before the first request: nothing is expected.
     fn new(wait: Duration) -> Self {
         let wait_ns = u64::try_from(wait.as_nanos()).unwrap_or(u64::MAX / PAUSE_MAX);
-        Self { wait_ns, pause_ns: wait_ns * PAUSE_MAX, last_ns: 0 }
+        Self { wait_ns, pause_ns: wait_ns * PAUSE_MAX, last_at: 0 }
     }
 
     /// Notes that so many began or ended since the last time.
     fn beat(&mut self, beats: u32, now_ns: u64) {
-        let pause_ns = now_ns.saturating_sub(std::mem::replace(&mut self.last_ns, now_ns)) / u64::from(beats.max(1));
+        let pause_ns = now_ns.saturating_sub(std::mem::replace(&mut self.last_at, now_ns)) / u64::from(beats.max(1));
         let pause_ns = pause_ns.min(self.wait_ns * PAUSE_MAX);
         self.pause_ns = (self.pause_ns * (WEIGHT - 1) + pause_ns) / WEIGHT;
     }
 
     /// Whether the next one is to be expected soon enough, and is not overdue.
     fn is_worth_waiting(&self, now_ns: u64) -> bool {
-        self.pause_ns < self.wait_ns && now_ns.saturating_sub(self.last_ns) < self.wait_ns
+        self.pause_ns < self.wait_ns && now_ns.saturating_sub(self.last_at) < self.wait_ns
     }
 }
 
