@@ -11,6 +11,7 @@
 //! | `slots` | release, renew, reset |
 //! | `answer`, `write` | a decision as JSON |
 //! | `date` | the time of an answer |
+//! | `denial` | what clients are told who are denied |
 //! | `forward_auth`, `gateway` | sub-requests of gateways |
 //! | `rls`, `rls_read` | the reference service's JSON form |
 //! | `health` | liveness and readiness |
@@ -22,6 +23,7 @@ mod answer;
 mod batch;
 mod check;
 mod date;
+mod denial;
 mod forward_auth;
 mod gateway;
 mod health;
@@ -49,7 +51,8 @@ use http_body::Body as _;
 
 use self::check::Kind;
 pub(crate) use self::date::extend_date;
-pub(crate) use self::forward_auth::{denial, tell};
+pub(crate) use self::denial::{denial, grpc_denial, is_grpc};
+pub(crate) use self::forward_auth::tell;
 pub(crate) use self::gateway::all;
 pub(crate) use self::problem::Problem;
 use self::route::Route;

@@ -1,5 +1,6 @@
 //! One request, from its head to the end of its response.
 
+use std::net::IpAddr;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -27,6 +28,8 @@ pub(crate) struct Entry {
     pub(super) at: SystemTime,
     begun_ns: u64,
     pub(super) peer: Peer,
+    /// The client, if the peer is a proxy that is believed.
+    pub(super) client: Option<IpAddr>,
     pub(super) method: Method,
     pub(super) uri: Uri,
     pub(super) version: Version,
@@ -43,7 +46,7 @@ pub(crate) struct Entry {
     received: Option<Arc<Progress>>,
     pub(super) sent: u64,
     /// Whether all of the response was passed on.
-    pub(super) is_whole: bool,
+    is_whole: bool,
     /// When the head of the response was there.
     answered_ns: Option<u64>,
     tunnelled: u64,
@@ -67,12 +70,18 @@ impl Entry {
         clippy::disallowed_methods,
         reason = "lines are compared with those of other programs, which go by the clock on the wall"
     )]
-    pub(crate) fn new(log: &Arc<AccessLog>, peer: Peer, head: &Parts, request_id: Option<HeaderValue>) -> Box<Self> {
+    pub(crate) fn new(
+        log: &Arc<AccessLog>,
+        (peer, client): (Peer, Option<IpAddr>),
+        head: &Parts,
+        request_id: Option<HeaderValue>,
+    ) -> Box<Self> {
         Box::new(Self {
             log: Arc::clone(log),
             at: SystemTime::now(),
             begun_ns: monotonic_ns(),
             peer,
+            client,
             method: head.method.clone(),
             uri: head.uri.clone(),
             version: head.version,
@@ -126,6 +135,11 @@ impl Entry {
     /// The bytes of the request's body that were read.
     pub(super) fn received(&self) -> u64 {
         self.tunnelled + self.received.as_ref().map_or(0, |progress| progress.bytes())
+    }
+
+    /// Whether all of the response was passed on, to a client that had not broken off what it sent.
+    pub(super) fn is_complete(&self) -> bool {
+        self.is_whole && !self.received.as_ref().is_some_and(|progress| progress.is_broken())
     }
 
     /// From the head of the request to now, to the decision, and to the head of the response.

@@ -20,6 +20,7 @@ pub(super) fn json(line: &mut Vec<u8>, entry: &Entry, with_query: bool) {
     object.raw("time", format_args!("\"{:.3}\"", timestamp(entry)));
     object.maybe("request_id", entry.request_id.as_ref().map(http::HeaderValue::as_bytes));
     object.maybe("remote", entry.peer.address.map(|address| text_of(address).into_bytes()).as_deref());
+    object.maybe("client", entry.client.map(|address| text_of(address).into_bytes()).as_deref());
     object.text("method", entry.method.as_str().as_bytes());
     object.maybe("host", entry.host.as_ref().map(|host| host.as_str().as_bytes()));
     object.text("path", entry.uri.path().as_bytes());
@@ -38,7 +39,7 @@ pub(super) fn json(line: &mut Vec<u8>, entry: &Entry, with_query: bool) {
     if let Some(status) = entry.status {
         object.raw("status", format_args!("{status}"));
     }
-    object.raw("complete", format_args!("{}", entry.is_whole));
+    object.raw("complete", format_args!("{}", entry.is_complete()));
     object.raw("bytes_received", format_args!("{}", entry.received()));
     object.raw("bytes_sent", format_args!("{}", entry.sent));
     let delay_ns = entry.decided.as_ref().map(|decided| decided.delay_ns).filter(|&ns| ns > 0);
@@ -57,7 +58,8 @@ pub(super) fn common(line: &mut Vec<u8>, entry: &Entry, with_query: bool) {
     let at = strtime::format("%d/%b/%Y:%H:%M:%S +0000", timestamp(entry)).unwrap_or_default();
     let (whole_ns, ..) = entry.timings_ns();
     // To write to memory does not fail.
-    let _ = write!(line, "{} - - [{at}] \"{} ", entry.peer.address.map_or_else(|| "-".to_owned(), text_of), entry.method);
+    let client = entry.client.or(entry.peer.address).map_or_else(|| "-".to_owned(), text_of);
+    let _ = write!(line, "{client} - - [{at}] \"{} ", entry.method);
     quoted(line, entry.uri.path().as_bytes());
     if let Some(query) = entry.uri.query().filter(|_| with_query) {
         line.push(b'?');
@@ -74,7 +76,7 @@ pub(super) fn common(line: &mut Vec<u8>, entry: &Entry, with_query: bool) {
     if let Some(upstream) = &entry.upstream {
         let _ = write!(line, " upstream={upstream}");
     }
-    if !entry.is_whole {
+    if !entry.is_complete() {
         line.extend_from_slice(b" complete=false");
     }
     if let Some(id) = &entry.request_id {

@@ -13,17 +13,14 @@ use tidegate_engine::engine::CheckOptions;
 use tidegate_engine::headers::{Field, fields_in};
 
 use super::NO_STORE;
+use super::denial::denial;
 use super::gateway::Original;
-use super::problem::{self, Problem};
+use super::problem::Problem;
 use super::route::FORWARD_AUTH;
 use super::text::each_parameter;
-use super::write::Writer;
 use crate::app::{App, Peer};
 use crate::body::Body;
 use crate::metrics::{AnswerCode, Protocol};
-
-/// The most bytes of a denial's body.
-const BODY_MAX: usize = 1_000;
 
 const DECISION: HeaderName = HeaderName::from_static("x-ratelimit-decision");
 
@@ -123,37 +120,6 @@ fn name(field: Field) -> HeaderName {
         Field::XRemaining => X_REMAINING,
         Field::XReset => X_RESET,
     }
-}
-
-/// A denial, with the problem types that the draft on `RateLimit` asks to register.
-pub(crate) fn denial(app: &App, decision: &Decision, status: StatusCode) -> Response<Body> {
-    // Who is denied because nobody could count is not the one who asked too often. The status is the same all the same: gateways take one of 5xx for
-    // a failure of ours, and some then let the request pass that a rule denies.
-    let (kind, title) = if app.engine.is_by_policy(decision) {
-        ("temporary-reduced-capacity", "Temporary Reduced Capacity")
-    } else {
-        ("quota-exceeded", "Quota Exceeded")
-    };
-    let mut writer = Writer::with_capacity(BODY_MAX);
-    writer.open('{');
-    writer.member("type").text(&format!("https://iana.org/assignments/http-problem-types#{kind}"));
-    writer.member("title").text(title);
-    writer.member("status").number(status.as_u16().into());
-    let wait_s = decision.verdict().retry_after().map(|wait| wait.div_ceil(1_000_000_000).max(1));
-    match wait_s {
-        Some(wait_s) => writer.member("detail").text(&format!("try again in {wait_s} s")),
-        None => writer.member("detail").text("this request is never admitted"),
-    }
-    writer.member("violated-policies").open('[');
-    for (planned, status) in decision.statuses() {
-        let is_violated = decision.is_told(status) && !status.is_allowed();
-        if is_violated && writer.len() + planned.label.len() < BODY_MAX - 8 {
-            writer.text(&planned.label);
-        }
-    }
-    writer.close(']');
-    writer.close('}');
-    problem::response(status, writer)
 }
 
 /// The status of a denial. The gateway may choose it, but only where clients cannot: not behind an original path, whose query is theirs.

@@ -46,6 +46,7 @@ pub(crate) struct Progress {
 const UNDER_WAY: u8 = 0;
 const SENT: u8 = 1;
 const BROKEN: u8 = 2;
+const UNWANTED: u8 = 3;
 
 /// Holds a body back until the server asks for it, or has said nothing for too long: true. False if it has answered without asking, and all of the
 /// response has come.
@@ -93,7 +94,7 @@ impl Progress {
     }
 
     /// Whether the client broke off, or made a mistake.
-    pub(super) fn is_broken(&self) -> bool {
+    pub(crate) fn is_broken(&self) -> bool {
         self.end.load(Ordering::Relaxed) == BROKEN
     }
 }
@@ -163,7 +164,7 @@ impl Body for RequestBody {
             let is_wanted = std::task::ready!(gate.as_mut().poll(context));
             this.gate = None;
             if !is_wanted {
-                this.ended(BROKEN);
+                this.ended(UNWANTED);
                 return Poll::Ready(Some(Err(BrokenOff)));
             }
         }

@@ -1,15 +1,19 @@
 //! Everything that a reload replaces: routes, groups, and what else the section `proxy` says.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 
-use http::HeaderName;
-use tidegate_core::rules::address::Network;
+use http::{HeaderMap, HeaderName};
+use tidegate_core::rules::address::{self, Network};
 
 use super::group::{Group, retire};
 use super::resolve::Found;
 use super::route::Routes;
 use super::settings::{GroupSettings, ProxySettings};
 use crate::app::Peer;
+use crate::http::all;
+
+const FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 
 /// What is in force. A request sees one table from its beginning to its end.
 #[derive(Debug)]
@@ -46,6 +50,21 @@ impl Table {
     /// Whether a peer is believed that a request came from elsewhere. Who may open a socket in the file system is.
     pub(super) fn is_trusted(&self, peer: Peer) -> bool {
         peer.address.is_none_or(|address| self.trusted_proxies.iter().any(|network| network.contains(address.to_canonical())))
+    }
+
+    /// The address that a peer names who is believed, if it is another one than its own: that of the client behind all who are.
+    pub(super) fn named_by(&self, peer: Peer, headers: &HeaderMap) -> Option<IpAddr> {
+        let chain = headers.get(FORWARDED_FOR).filter(|_| self.is_trusted(peer)).and_then(|_| all(headers, &FORWARDED_FOR))?;
+        let (nearest, chain) = match peer.address {
+            Some(address) => (address.to_canonical(), Some(&*chain)),
+            // A socket in the file system is nowhere: the way begins with whom it names.
+            None => {
+                let (rest, last) = chain.rsplit_once(',').map_or((None, &*chain), |(rest, last)| (Some(rest), last));
+                (address::parse(last)?, rest)
+            }
+        };
+        let client = address::client(nearest, chain, &self.trusted_proxies);
+        (peer.address.map(|address| address.to_canonical()) != Some(client)).then_some(client)
     }
 
     /// Takes over from another table: what servers both have goes by this one, and those that only the other one had get nothing new.

@@ -35,8 +35,8 @@ fn connector(group: &GroupSettings) -> Result<TlsConnector, String> {
     let wrong = |path: &Path, why: String| format!("{} {why}", path.display());
     let (roots, named) = match &group.tls_ca {
         Some(path) => {
-            let roots = authorities(path).map_err(|why| wrong(path, why))?;
-            (roots, certificates(path).map_err(|why| wrong(path, why))?)
+            let named = certificates(path).map_err(|why| wrong(path, why))?;
+            (authorities(named.clone()).map_err(|why| wrong(path, why))?, named)
         }
         None => (of_the_system()?, Vec::new()),
     };

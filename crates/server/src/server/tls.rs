@@ -109,7 +109,7 @@ fn read(port: Port, files: &Tls) -> Result<Arc<ServerConfig>, String> {
         None => builder.with_no_client_auth(),
         Some(path) => {
             let wrong_ca = |why| wrong("client_ca", path, why);
-            let roots = Arc::new(authorities(path).map_err(wrong_ca)?);
+            let roots = Arc::new(certificates(path).and_then(authorities).map_err(wrong_ca)?);
             let verifier = WebPkiClientVerifier::builder_with_provider(roots, provider).build();
             builder.with_client_cert_verifier(verifier.map_err(|error| wrong_ca(format!("cannot be used ({error})")))?)
         }
@@ -120,9 +120,9 @@ fn read(port: Port, files: &Tls) -> Result<Arc<ServerConfig>, String> {
     Ok(Arc::new(config))
 }
 
-pub(crate) fn authorities(path: &Path) -> Result<RootCertStore, String> {
+pub(crate) fn authorities(certificates: Vec<CertificateDer<'static>>) -> Result<RootCertStore, String> {
     let mut roots = RootCertStore::empty();
-    for certificate in certificates(path)? {
+    for certificate in certificates {
         roots.add(certificate).map_err(|error| format!("has a certificate that is none ({error})"))?;
     }
     Ok(roots)

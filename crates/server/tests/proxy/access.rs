@@ -16,11 +16,19 @@ struct Logging {
 
 impl Logging {
     fn start(upstream: &Upstream, rules: &Value, format: &str, with_query: bool) -> Self {
+        Self::start_with(upstream, rules, format, &json!({"query": with_query}))
+    }
+
+    /// One with some of the proxy's settings changed; `query` is one of the log.
+    fn start_with(upstream: &Upstream, rules: &Value, format: &str, changes: &Value) -> Self {
         static NUMBER: AtomicUsize = AtomicUsize::new(0);
         let name = format!("tidegate-access-{}-{}", std::process::id(), NUMBER.fetch_add(1, Ordering::SeqCst));
         let path = std::env::temp_dir().join(name);
         let mut settings = to(&group("app", &[upstream.url()], &json!({})));
-        settings["access_log"] = json!({"to": {"file": {"path": path}}, "format": format, "query": with_query});
+        settings["access_log"] = json!({"to": {"file": {"path": path}}, "format": format, "query": changes["query"] == true});
+        if let Some(trusted) = changes.get("trusted_proxies") {
+            settings["trusted_proxies"] = trusted.clone();
+        }
         Self { proxy: Running::start(&settings, rules), path }
     }
 
@@ -196,4 +204,42 @@ async fn client_proxy_and_server_call_a_request_by_one_name() {
     settings["request_id"] = Value::Null;
     let answer = Running::start(&settings, &json!([])).client().await.ask(request).await;
     assert_eq!((answer.field("x-request-id"), &answer.json()["headers"]["x-request-id"]), (None, &json!("mine-1")));
+}
+
+#[tokio::test]
+async fn behind_a_proxy_that_is_believed_the_client_is_written() {
+    let upstream = Upstream::start().await;
+    let asks = "GET / HTTP/1.1\r\nhost: a\r\nx-forwarded-for: 198.51.100.9, 203.0.113.7\r\nx-forwarded-for: 127.0.0.2\r\n\r\n";
+    for (trusted, client) in [(json!([]), Value::Null), (json!(["127.0.0.0/8"]), json!("203.0.113.7"))] {
+        let changes = json!({"trusted_proxies": trusted});
+        let logging = Logging::start_with(&upstream, &json!([]), "json", &changes);
+        assert_eq!(logging.proxy.client().await.ask(asks).await.status(), 200);
+        assert_eq!(logging.proxy.client().await.get("/").await.status(), 200);
+        let [named, unnamed] = &logging.entries(2).await[..] else { panic!("two") };
+        assert_eq!((&named["remote"], &named["client"]), (&json!("127.0.0.1"), &client));
+        assert_eq!((&unnamed["remote"], &unnamed["client"]), (&json!("127.0.0.1"), &Value::Null));
+        let logging = Logging::start_with(&upstream, &json!([]), "common", &changes);
+        assert_eq!(logging.proxy.client().await.ask(asks).await.status(), 200);
+        eventually("a line", || !logging.lines().is_empty()).await;
+        assert!(logging.lines()[0].starts_with(client.as_str().unwrap_or("127.0.0.1")), "{:?}", logging.lines());
+    }
+}
+
+#[tokio::test]
+async fn an_upload_that_broke_off_is_not_complete() {
+    let upstream = Upstream::start().await;
+    let logging = Logging::start(&upstream, &json!([]), "json", false);
+    let mut client = logging.proxy.client().await;
+    client.send("POST / HTTP/1.1\r\nhost: a\r\ncontent-length: 10\r\n\r\nhalf").await;
+    eventually("the server is asked", || upstream.asked() == 1).await;
+    drop(client);
+    let [went] = &logging.entries(1).await[..] else { panic!("one") };
+    assert_eq!((&went["complete"], &went["bytes_received"]), (&json!(false), &json!(4)));
+
+    // A server that wants no body has answered all that there is to say.
+    let mut client = logging.proxy.client().await;
+    let unwanted = client.ask("POST /early HTTP/1.1\r\nhost: a\r\nexpect: 100-continue\r\ncontent-length: 5\r\n\r\n").await;
+    assert_eq!(unwanted.status(), 200);
+    let [_, answered] = &logging.entries(2).await[..] else { panic!("two") };
+    assert_eq!((&answered["complete"], &answered["bytes_received"]), (&json!(true), &json!(0)));
 }

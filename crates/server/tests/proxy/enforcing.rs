@@ -2,8 +2,11 @@
 
 use std::time::{Duration, Instant};
 
+use http::Request;
+use http_body::Body as _;
 use serde_json::{Value, json};
 use tidegate_engine::engine::CheckOptions;
+use tidegate_server::body::Body;
 
 use super::setup::{Running, Upstream, eventually, group, rule, to};
 
@@ -32,8 +35,40 @@ async fn who_is_denied_is_told_at_once_and_no_server_hears_of_it() {
 }
 
 #[tokio::test]
+async fn a_denied_call_of_grpc_is_told_so_in_its_words() {
+    let never = rule("0/minute", &json!({"name": "never", "match": method("PUT")}));
+    let (upstream, proxy) = limited(&json!([rule("1/minute", &json!({})), never])).await;
+    let mut client = proxy.http2_client().await;
+    let mut call = async |method: &str, kind: &str| {
+        let request = Request::builder().method(method).uri("http://a/hello.Greeter/Hi").header("content-type", kind);
+        client.send_request(request.body(Body::full("hello")).expect("a request")).await.expect("a response")
+    };
+    assert_eq!(call("POST", "application/grpc").await.status(), 200);
+    for kind in ["application/grpc", "application/grpc+proto", "Application/gRPC; a=b"] {
+        let denied = call("POST", kind).await;
+        let told = |name: &str| denied.headers().get(name).and_then(|value| value.to_str().ok());
+        assert_eq!((denied.status().as_u16(), told("content-type")), (200, Some("application/grpc")));
+        assert_eq!((told("grpc-status"), told("grpc-message")), (Some("8"), Some("try again in 60 s")));
+        assert_eq!((told("grpc-retry-pushback-ms"), told("retry-after")), (Some("60000"), Some("60")));
+        assert_eq!(told("ratelimit"), Some("\"rule\";r=0;t=60"));
+        assert!(denied.body().is_end_stream(), "its fields are its trailers");
+    }
+    // What can never be admitted is not to be tried again.
+    assert_eq!(call("PUT", "application/grpc").await.headers()["grpc-retry-pushback-ms"], "-1");
+    // Others understand HTTP.
+    for kind in ["application/grpc-web", "application/grpc-web+proto", "application/json", "application/grp"] {
+        assert_eq!(call("POST", kind).await.status(), 429, "{kind}");
+    }
+    assert_eq!(upstream.asked(), 1);
+}
+
+fn method(name: &str) -> Value {
+    json!([{"attribute": "method", "test": {"exact": [name]}, "not": false, "ignore_case": false}])
+}
+
+#[tokio::test]
 async fn the_body_of_a_denied_request_does_not_break_the_connection() {
-    let (upstream, proxy) = limited(&json!([rule("0/minute", &json!({"match": post()}))])).await;
+    let (upstream, proxy) = limited(&json!([rule("0/minute", &json!({"match": method("POST")}))])).await;
     let mut client = proxy.client().await;
     let body = "x".repeat(300_000);
     let denied = client.ask(&format!("POST / HTTP/1.1\r\nhost: a\r\ncontent-length: 300000\r\n\r\n{body}")).await;
@@ -48,10 +83,6 @@ async fn the_body_of_a_denied_request_does_not_break_the_connection() {
     client.send("POST / HTTP/1.1\r\nhost: a\r\nexpect: 100-continue\r\ncontent-length: 5\r\n\r\n").await;
     let told = client.rest().await;
     assert!(told.starts_with("HTTP/1.1 429 "), "{told}");
-}
-
-fn post() -> Value {
-    json!([{"attribute": "method", "test": {"exact": ["POST"]}, "not": false, "ignore_case": false}])
 }
 
 #[tokio::test]

@@ -1,11 +1,8 @@
 //! What a server hears of a request, and a client of a response.
 
 use http::Request;
-use hyper::client::conn::http2;
-use hyper_util::rt::{TokioExecutor, TokioIo};
 use serde_json::{Value, json};
 use tidegate_server::body::Body;
-use tokio::net::TcpStream;
 
 use super::setup::{Running, Upstream, eventually, group, to};
 
@@ -183,11 +180,9 @@ async fn both_versions_are_spoken_on_both_sides() {
         };
         assert_eq!((&told["version"], &told["uri"]), (&json!(version), &json!(uri)));
 
-        let stream = TokioIo::new(TcpStream::connect(proxy.address()).await.expect("a proxy"));
-        let (mut requests, connection) = http2::handshake(TokioExecutor::new(), stream).await.expect("HTTP/2");
-        tokio::spawn(connection);
+        let mut client = proxy.http2_client().await;
         let request = Request::post("http://shop.example.com/two").header("cookie", "a=1").header("cookie", "b=2");
-        let response = requests.send_request(request.body(Body::full("hello")).expect("a request")).await.expect("a response");
+        let response = client.send_request(request.body(Body::full("hello")).expect("a request")).await.expect("a response");
         assert_eq!(response.headers()["via"], "2 tidegate");
         let told: Value = serde_json::from_slice(&whole(response.into_body()).await).expect("JSON");
         assert_eq!((&told["version"], &told["body"]), (&json!(version), &json!("hello")));

@@ -12,6 +12,7 @@ use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Request, Response, StatusCode};
 use http_body::Body as _;
 use hyper::body::Incoming;
+use hyper::client::{self, conn::http2::SendRequest};
 use hyper::server::conn::{http1, http2};
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo};
@@ -266,6 +267,14 @@ impl Running {
     /// A new client of HTTP/1.
     pub(crate) async fn client(&self) -> Client {
         Client(TcpStream::connect(self.address()).await.expect("a proxy that listens"))
+    }
+
+    /// A new client of HTTP/2.
+    pub(crate) async fn http2_client(&self) -> SendRequest<Body> {
+        let stream = TokioIo::new(TcpStream::connect(self.address()).await.expect("a proxy that listens"));
+        let (client, connection) = client::conn::http2::handshake(TokioExecutor::new(), stream).await.expect("HTTP/2");
+        tokio::spawn(connection);
+        client
     }
 }
 
