@@ -243,7 +243,8 @@ pub(crate) async fn serve(app: Arc<App>, peer: Peer, request: Request<Option<Inc
     let table = proxy.table.load_full();
     let name = table.request_id.as_ref();
     let id = name.map(|name| request_id::of(&mut head.headers, name, table.is_trusted(peer)));
-    let entry = app.access_log.as_ref().map(|log| Entry::new(log, (peer, table.named_by(peer, &head.headers)), &head, id.clone()));
+    let entry =
+        app.access_log.as_ref().map(|log| Entry::new(log, (peer, table.named_by(peer, &head.headers)), &head, id.clone()));
     let mut notes = Notes { watch, entry };
     let from = From { peer, scheme: proxy.scheme };
     let mut response = answer(&app, &table, from, (&head, body), &mut notes).await;
@@ -304,11 +305,8 @@ async fn answer(
         entry.decided(&decision);
     }
     if !decision.is_allowed() {
-        let mut response = if is_grpc(head) {
-            grpc_denial(app, &decision)
-        } else {
-            denial(app, &decision, StatusCode::TOO_MANY_REQUESTS)
-        };
+        let mut response =
+            if is_grpc(head) { grpc_denial(app, &decision) } else { denial(app, &decision, StatusCode::TOO_MANY_REQUESTS) };
         tell(response.headers_mut(), app, &decision);
         return refuse::with(response, wants, head, body);
     }

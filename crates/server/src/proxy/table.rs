@@ -7,13 +7,12 @@ use http::{HeaderMap, HeaderName};
 use tidegate_core::rules::address::{self, Network};
 
 use super::group::{Group, retire};
+use super::head::FORWARDED_FOR;
 use super::resolve::Found;
 use super::route::Routes;
 use super::settings::{GroupSettings, ProxySettings};
 use crate::app::Peer;
 use crate::http::all;
-
-const FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 
 /// What is in force. A request sees one table from its beginning to its end.
 #[derive(Debug)]
@@ -54,17 +53,13 @@ impl Table {
 
     /// The address that a peer names who is believed, if it is another one than its own: that of the client behind all who are.
     pub(super) fn named_by(&self, peer: Peer, headers: &HeaderMap) -> Option<IpAddr> {
-        let chain = headers.get(FORWARDED_FOR).filter(|_| self.is_trusted(peer)).and_then(|_| all(headers, &FORWARDED_FOR))?;
-        let (nearest, chain) = match peer.address {
-            Some(address) => (address.to_canonical(), Some(&*chain)),
+        let chain = self.is_trusted(peer).then(|| all(headers, &FORWARDED_FOR)).flatten()?;
+        let Some(own) = peer.address.map(|address| address.to_canonical()) else {
             // A socket in the file system is nowhere: the way begins with whom it names.
-            None => {
-                let (rest, last) = chain.rsplit_once(',').map_or((None, &*chain), |(rest, last)| (Some(rest), last));
-                (address::parse(last)?, rest)
-            }
+            let (rest, last) = chain.rsplit_once(',').map_or((None, &*chain), |(rest, last)| (Some(rest), last));
+            return Some(address::client(address::parse(last)?, rest, &self.trusted_proxies));
         };
-        let client = address::client(nearest, chain, &self.trusted_proxies);
-        (peer.address.map(|address| address.to_canonical()) != Some(client)).then_some(client)
+        Some(address::client(own, Some(&chain), &self.trusted_proxies)).filter(|client| *client != own)
     }
 
     /// Takes over from another table: what servers both have goes by this one, and those that only the other one had get nothing new.
