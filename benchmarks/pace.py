@@ -7,8 +7,11 @@ It spins where it has a core for itself, and sleeps between calls where it share
 import json
 import os
 import subprocess
-from collections.abc import Sequence
+from array import array
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -17,14 +20,12 @@ import stalls
 from service_load import Load, LoadFailed, Request, pinned
 
 NAME = "pace"
-LAG_MAX_US = 200.0
-"""A generator that is later than that with one call in a hundred has measured itself, or a machine that stood still."""
-STOOD_MAX = 0.005
-"""
-A machine whose core stands still for more of the time than that has a p99 of its own: while a server at half load makes up for a stall,
-about as many calls are late again as were in it.
-"""
-TRIES = 6
+SETTLED_S = 0.1
+"""For so long after a stall a server may still be making up for it."""
+CALM_S = 1.0
+"""Calls of so many seconds that the machine did not delay are enough to tell one in a hundred."""
+ROUNDS_MAX = 30
+"""On a machine that is hardly ever calm, so many runs are made."""
 
 
 @dataclass(frozen=True)
@@ -51,25 +52,14 @@ class Pace:
 
     def run(self, request: Request, bodies: Sequence[bytes], folder: Path, cores: Sequence[int], rate: float) -> Load:
         """
-        Loads for so long, with one body after the other; several times, until the generator itself was in time and the machine let it be.
-
-        Which run counts is decided by what the machine did, never by what the server did.
+        Loads for so long, with one body after the other.
 
         Raises:
             LoadFailed: Not every call was answered well. No other run makes up for that.
         """
         file = folder / "bodies"
         file.write_bytes(b"".join(len(body).to_bytes(4, "big") + body for body in bodies))
-        words = self.words(request, str(file) if bodies else "", f"{rate:.0f}")
-        tried: list[Load] = []
-        while len(tried) < TRIES and not (tried and _unrest(tried[-1]) <= 1.0):
-            tried.append(_run(words, cores))
-        return min(tried, key=_unrest)
-
-
-def _unrest(load: Load) -> float:
-    """Return how much the machine took part in a run; more than 1 is too much."""
-    return max(load.lag_us["99"] / LAG_MAX_US, (load.stood or 0.0) / STOOD_MAX)
+        return _run(self.words(request, str(file) if bodies else "", f"{rate:.0f}"), cores)
 
 
 def build(*, quick: bool) -> None:
@@ -94,4 +84,27 @@ def _run(words: list[str], cores: Sequence[int]) -> Load:
     said = json.loads(done.stdout)
     if said["errors"] or said["unanswered"] or not said["calls"]:
         raise LoadFailed(f"{' '.join(words)}\n{done.stdout}")
-    return Load(said["per_second"], said["calls"], said["cuts_us"], lag_us=said["lag_us"], stood=machine.stood)
+    return Load(
+        said["per_second"],
+        said["calls"],
+        said["cuts_us"],
+        lag_us=said["lag_us"],
+        stood=machine.stood,
+        waits_us=array("L", (wait for _, wait in said["each_us"])),
+        calm_us=array("L", _calm(said["each_us"], said["begun_s"], machine.stalls_s)),
+    )
+
+
+def _calm(each_us: list[tuple[int, int]], begun_s: float, stalls_s: list[tuple[float, float]]) -> Iterator[int]:
+    """
+    Yield the latencies of the calls during which no core stood still, nor for a while before.
+
+    Which calls count is decided by what the machine did, never by what the server did.
+    """
+    # Of all stalls that begin before a moment, the one that ends last.
+    begins, ends = [begin for begin, _ in stalls_s], list(accumulate((end for _, end in stalls_s), max))
+    for due_us, wait_us in each_us:
+        due_s = begun_s + due_us / 1e6
+        before = bisect_left(begins, due_s + wait_us / 1e6)
+        if not before or ends[before - 1] < due_s - SETTLED_S:
+            yield wait_us

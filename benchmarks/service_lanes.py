@@ -3,9 +3,10 @@ How servers take turns under load.
 
 Everybody runs at once and has nothing to do until it is loaded. Each takes a turn in each round; the fastest round counts, because other
 work on the machine can only make one slower, and the median stands beside it. Then half of that rate shows the latency, in short runs that
-take turns too, and for the same reason the one with the lowest p99 counts, with the median beside it.
+take turns too, until everybody had enough calls that the machine did not delay: those of all runs count together.
 """
 
+import math
 import statistics
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -14,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from child import Advance
+from pace import CALM_S, ROUNDS_MAX
 from service_load import Load, LoadFailed
 from service_servers import Target
 
@@ -29,12 +31,13 @@ class Plan:
     rounds: int
     seconds: float
     half_rounds: int
+    half_rounds_max: int
     half_s: float
 
     @classmethod
     def of(cls, *, quick: bool) -> "Plan":
         """Return the plan of a real run or of a smoke test."""
-        return cls(1, 1.0, 1, 1.5) if quick else cls(5, 4.0, 5, 3.0)
+        return cls(1, 1.0, 1, 1, 1.5) if quick else cls(5, 4.0, 5, ROUNDS_MAX, 3.0)
 
 
 @dataclass(frozen=True)
@@ -108,6 +111,10 @@ class Lane:
             if self.alone is not None:
                 self.alones.append(self.alone(rate))
 
+    def is_calm(self) -> bool:
+        """Whether there are enough calls at half load that the machine did not delay, or none to be had."""
+        return self.half is None or not self.samples or (_has_calm(self.halves) and (self.alone is None or _has_calm(self.alones)))
+
     @contextmanager
     def _forgiven(self) -> Iterator[None]:
         """A run that failed is noted: those of an hour are not lost with it."""
@@ -132,8 +139,8 @@ class Lane:
             "cpu_us": min(sample[1] for sample in self.samples),
             "busy": rate * cpu_us / 1e6,
             "cuts_us": cuts,
-            "half": _calmest(self.halves),
-            "alone": _calmest(self.alones),
+            "half": _together(self.halves),
+            "alone": _together(self.alones),
             "failures": self.failures,
         }
 
@@ -163,7 +170,7 @@ class Lane:
 
 def take_turns(lanes: list[Lane], plan: Plan, advance: Advance) -> list[dict[str, Any]]:
     """Return one row per lane after all rounds."""
-    steps = (plan.rounds + plan.half_rounds) * len(lanes)
+    steps = (plan.rounds + plan.half_rounds_max) * len(lanes)
     done = 0
     for turn in range(plan.rounds):
         # Not always in the same order: who follows a heavy one must not always be the same.
@@ -171,28 +178,42 @@ def take_turns(lanes: list[Lane], plan: Plan, advance: Advance) -> list[dict[str
             advance(f"{lane.who}, {lane.note}, round {turn + 1} of {plan.rounds}", done / steps)
             lane.take_turn()
             done += 1
-    for turn in range(plan.half_rounds):
+    for turn in range(plan.half_rounds_max):
         for lane in lanes:
-            advance(f"{lane.who}, {lane.note}, half load, round {turn + 1} of {plan.half_rounds}", done / steps)
-            lane.take_half()
+            if turn < plan.half_rounds or not lane.is_calm():
+                advance(f"{lane.who}, {lane.note}, half load, round {turn + 1} of at most {plan.half_rounds_max}", done / steps)
+                lane.take_half()
             done += 1
     return [lane.row() for lane in lanes]
 
 
-def _calmest(runs: list[Load]) -> dict[str, Any] | None:
-    """Return the run with the lowest p99, the median of all beside it, and the runs."""
+def _has_calm(runs: list[Load]) -> bool:
+    return sum(len(run.calm_us) / run.per_second for run in runs) >= CALM_S
+
+
+def _together(runs: list[Load]) -> dict[str, Any] | None:
+    """Return the latency of the calls of all runs that the machine did not delay, the median of the p99 of whole runs, and the runs."""
     if not runs:
         return None
-    best = min(runs, key=lambda run: run.cuts_us["99"])
+    is_watched = runs[0].stood is not None
+    rate, waits_us = runs[0].per_second, [wait for run in runs for wait in (run.calm_us if _has_calm(runs) else run.waits_us)]
     return {
-        "per_second": best.per_second,
-        "calls": best.calls,
-        "cuts_us": best.cuts_us,
-        "lag_us": best.lag_us,
-        "stood": best.stood,
+        "per_second": rate,
+        "calls": len(waits_us),
+        "cuts_us": _cuts(waits_us),
+        "lag_us": {name: statistics.median(run.lag_us[name] for run in runs) for name in runs[0].lag_us},
+        "stood": statistics.fmean(run.stood or 0.0 for run in runs) if is_watched else None,
+        "calm_s": sum(len(run.calm_us) for run in runs) / rate if is_watched else None,
+        "seconds": sum(len(run.waits_us) for run in runs) / rate,
         "median_p99_us": statistics.median(run.cuts_us["99"] for run in runs),
-        "runs": [{"cuts_us": run.cuts_us, "lag_us": run.lag_us, "stood": run.stood} for run in runs],
+        "runs": [{"cuts_us": run.cuts_us, "lag_us": run.lag_us, "stood": run.stood, "calm": len(run.calm_us)} for run in runs],
     }
+
+
+def _cuts(waits_us: list[int]) -> dict[str, float]:
+    """Return the latencies that so many percent of the calls do not exceed."""
+    ordered = sorted(waits_us)
+    return {name: float(ordered[max(0, math.ceil(len(ordered) * float(name) / 100) - 1)]) for name in ("50", "90", "99", "99.9", "100")}
 
 
 def missing(who: str, note: str, reason: str) -> dict[str, Any]:

@@ -12,7 +12,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -46,6 +46,10 @@ class Load:
     """How late a generator at a given rate was itself."""
     stood: float | None = None
     """For which share of the time a core stood still meanwhile, whoever was to be served there; `None` if nobody watched."""
+    waits_us: Sequence[int] = ()
+    """The latency of each call, where the generator tells it."""
+    calm_us: Sequence[int] = ()
+    """The same of those calls alone that no core that stood still can have delayed."""
 
 
 @dataclass(frozen=True)
@@ -67,6 +71,21 @@ def program(name: str) -> str | None:
 def versions() -> dict[str, str | None]:
     """Return what each generator says that it is, and `None` for those that this machine does not have."""
     return {name: _version(name) for name in _VERSIONS}
+
+
+@contextmanager
+def first() -> Iterator[None]:
+    """
+    Everything that is started in this block goes before all that is not (`SCHED_RR`), if root runs it.
+
+    A daemon of the machine that wakes up holds a core for 1 to 8 ms, whatever its `nice`. Only for who leaves time to others.
+    """
+    with suppress(PermissionError):
+        os.sched_setscheduler(0, os.SCHED_RR, os.sched_param(1))
+    try:
+        yield
+    finally:
+        os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))
 
 
 @contextmanager

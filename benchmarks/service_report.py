@@ -36,7 +36,6 @@ def facts(section: dict[str, Any]) -> dict[str, str]:
         "pace_command": grpc.get("half_command", ""),
         "pace_clients": f"{grpc.get('clients', 0):,}",
         "pace_rule": pace_rule(grpc.get("rows", [])),
-        "half_rounds": str(next((len(row["half"]["runs"]) for row in grpc.get("rows", []) if "runs" in (row.get("half") or {})), 0)),
         "wrk_command": http.get("command", ""),
         "wrk_clients": f"{http.get('clients', 0):,}",
         "service_rounds": str(next((row["rounds"] for row in grpc.get("rows", []) if "rounds" in row), 0)),
@@ -45,15 +44,27 @@ def facts(section: dict[str, Any]) -> dict[str, str]:
 
 
 def pace_rule(rows: list[dict[str, Any]]) -> str:
-    """Return which runs at half load were made again, as far as these rows know."""
-    late = f"A run in which the generator was later than {pace.LAG_MAX_US / 1e3:g} ms with one call in a hundred"
-    if any((row.get("half") or {}).get("stood") is not None for row in rows):
-        witness = (
-            "*A core stood still* is what a witness on each core saw, which goes before everybody else and naps for a millisecond at a time"
+    """Return which calls at half load count, as far as these rows know: older ones were measured otherwise."""
+    halves = [row["half"] for row in rows if row.get("half")]
+    witness = (
+        "*A core stood still* is what a witness on each core saw, which goes before everybody else and naps for a millisecond at a time."
+    )
+    if any(half.get("calm_s") is not None for half in halves):
+        return " ".join(
+            (
+                witness,
+                f"Of all runs those calls count during which no core stood still, nor for {pace.SETTLED_S * 1e3:g} ms before (*calm*);",
+                f"runs go on until that is {pace.CALM_S:g} s of calls, and where {pace.ROUNDS_MAX} do not have as much, all calls count.",
+                "What the server did has no part in that choice. *Median p99* is of whole runs, with all their calls.",
+            )
         )
-        again = f"{late}, or a core stood still for more than {pace.STOOD_MAX:.1%} of the time, is made again, up to {pace.TRIES} times"
-        return f"{witness}. {again}, and the calmest is kept: what the server did has no part in that choice."
-    return f"{late} was made again, up to 3 times, and the one in which it was least late is kept; nobody watched the cores."
+    if any("calm_s" in half for half in halves):
+        return "All calls of all runs count: nobody watched the cores, which takes root."
+    late = "Of all runs the one with the lowest p99 counts. One in which the generator was later than 0.2 ms with one call in a hundred"
+    if any(half.get("stood") is not None for half in halves):
+        again = f"{late}, or a core stood still for more than 0.5% of the time, was made again, up to 6 times"
+        return f"{witness} {again}, and the calmest was kept: what the server did has no part in that choice."
+    return f"{late} was made again, up to 3 times, and the one in which it was least late was kept; nobody watched the cores."
 
 
 def promises(section: dict[str, Any]) -> Iterator[Promise]:
@@ -108,6 +119,7 @@ def speed(rows: list[dict[str, Any]], *peers: str) -> tuple[list[str], Rows]:
         "median p99, ms",
         "generator late, p99, ms",
         "a core stood still",
+        "calm, s",
     ]
     return header, [_speed_row(row, rows, peers) for row in rows]
 
@@ -115,7 +127,7 @@ def speed(rows: list[dict[str, Any]], *peers: str) -> tuple[list[str], Rows]:
 def _speed_row(row: dict[str, Any], rows: list[dict[str, Any]], peers: tuple[str, ...]) -> list[str]:
     cells = [_who(row["who"]), noted(row)]
     if "missing" in row:
-        return [*cells, "", f"not measured: {row['missing']}", *[""] * (9 + len(peers))]
+        return [*cells, "", f"not measured: {row['missing']}", *[""] * (10 + len(peers))]
     half = row["half"]
     waits = [f"{half['cuts_us'][name] / 1e3:.2f}" for name in ("50", "99", "99.9")] if half else ["", "", ""]
     # Two threads share the cores with the generator, so a ratio to somebody who had a core alone says nothing.
@@ -132,6 +144,7 @@ def _speed_row(row: dict[str, Any], rows: list[dict[str, Any]], peers: tuple[str
         median_ms(half),
         late_ms(half),
         stood(half),
+        calm(half),
     ]
 
 
@@ -156,6 +169,11 @@ def stood(half: dict[str, Any] | None) -> str:
     """Return for which share of the time a core stood still at half load, whoever was to be served there."""
     share = (half or {}).get("stood")
     return "" if share is None else f"{share:.1%}"
+
+
+def calm(half: dict[str, Any] | None) -> str:
+    """Return of how many seconds at half load the calls count, and of how many there are calls."""
+    return f"{half['calm_s']:.1f} of {half['seconds']:.1f}" if half and half.get("calm_s") is not None else ""
 
 
 def _steady(rows: list[dict[str, Any]]) -> tuple[list[str], Rows]:

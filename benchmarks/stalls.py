@@ -10,7 +10,7 @@ import os
 import subprocess
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from service_load import pinned
@@ -22,6 +22,8 @@ class Watched:
 
     stood: float | None = None
     """For which share of the time the core stood still that did so most; `None` without root, where nobody can watch."""
+    stalls_s: list[tuple[float, float]] = field(default_factory=list)
+    """From when until when a core stood still, by the monotonic clock."""
 
 
 @contextmanager
@@ -35,7 +37,7 @@ def watched(program: Path, cores: Sequence[int]) -> Iterator[Watched]:
             with pinned((core,)):
                 child = subprocess.Popen([str(program), "stalls"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
             children.append(child)
-            os.sched_setscheduler(child.pid, os.SCHED_FIFO, os.sched_param(1))
+            os.sched_setscheduler(child.pid, os.SCHED_FIFO, os.sched_param(2))
         seen.stood = 0.0
     try:
         yield seen
@@ -43,3 +45,4 @@ def watched(program: Path, cores: Sequence[int]) -> Iterator[Watched]:
         said = [json.loads(child.communicate()[0]) for child in children]
         if seen.stood is not None:
             seen.stood = max((one["stood_s"] / max(one["seconds"], 1e-9) for one in said), default=0.0)
+            seen.stalls_s = sorted((begin, end) for one in said for begin, end in one["stalls_s"])

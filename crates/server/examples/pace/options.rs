@@ -26,10 +26,10 @@ Makes calls at a steady pace and prints their latency as JSON.
 
 Prints calls, errors and unanswered (counted calls), per_second, reopened (connections), and percentiles in microseconds: cuts_us of
 latency from the moment at which a call was due until its answer was read whole, and lag_us of how late the generator itself took the
-calls up. 100 is the maximum.
+calls up. 100 is the maximum. each_us has for each counted call when it was due, after begun_s of the monotonic clock, and its latency.
 
 `pace stalls` makes no calls. Until its input ends it watches the core that it runs on, and then prints for how many seconds it did, how
-many of them the core stood still, and the longest time of those.";
+many of them the core stood still, and from when until when by the monotonic clock.";
 
 /// How calls travel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

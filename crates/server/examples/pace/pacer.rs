@@ -11,7 +11,7 @@ use rustix::fd::OwnedFd;
 
 use crate::connection::{Answer, Connection, Wire};
 use crate::options::Options;
-use crate::record::{Record, nanoseconds};
+use crate::record::{Record, clock_s, nanoseconds};
 use crate::upstream::{self, Upstream};
 
 /// Connections that are read before it looks again at what is due.
@@ -82,6 +82,7 @@ impl<W: Wire, F: Fn() -> W> Pacer<W, F> {
         let mut ready = Vec::with_capacity(READ_AT_ONCE);
         let mut next = 0;
         self.begun = Instant::now();
+        self.record.begun_s = clock_s();
         let end_ns = self.due_ns(self.calls) + nanoseconds(self.patience);
         loop {
             let mut now_ns = self.now_ns();

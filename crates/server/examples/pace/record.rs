@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use rustix::time::{ClockId, clock_gettime};
 use serde_json::{Map, Value, json};
 
 const CUTS: [(&str, f64); 5] = [("50", 0.5), ("90", 0.9), ("99", 0.99), ("99.9", 0.999), ("100", 1.0)];
@@ -11,7 +12,11 @@ const CUTS: [(&str, f64); 5] = [("50", 0.5), ("90", 0.9), ("99", 0.99), ("99.9",
 pub(crate) struct Record {
     warm_up_ns: u64,
     seconds: f64,
+    /// When it began, by the clock of the machine.
+    pub(crate) begun_s: f64,
     waits_ns: Vec<u64>,
+    /// When each of them was due.
+    dues_ns: Vec<u64>,
     lags_ns: Vec<u64>,
     errors: u64,
     unanswered: u64,
@@ -24,7 +29,9 @@ impl Record {
         Self {
             warm_up_ns: nanoseconds(warm_up),
             seconds: seconds.saturating_sub(warm_up).as_secs_f64(),
+            begun_s: 0.0,
             waits_ns: touched(calls),
+            dues_ns: touched(calls),
             lags_ns: touched(calls),
             errors: 0,
             unanswered: 0,
@@ -47,6 +54,7 @@ impl Record {
         }
         if due_ns >= self.warm_up_ns {
             self.waits_ns.push(now_ns.saturating_sub(due_ns));
+            self.dues_ns.push(due_ns);
         }
     }
 
@@ -59,7 +67,11 @@ impl Record {
     pub(crate) fn report(mut self) -> Value {
         #[allow(clippy::cast_precision_loss, reason = "numbers of calls are far below 2^53")]
         let per_second = self.waits_ns.len() as f64 / self.seconds;
+        let each: Vec<(u64, u64)> =
+            self.dues_ns.iter().zip(&self.waits_ns).map(|(due, wait)| (due / 1000, wait / 1000)).collect();
         json!({
+            "begun_s": self.begun_s,
+            "each_us": each,
             "calls": self.waits_ns.len(),
             "errors": self.errors,
             "unanswered": self.unanswered,
@@ -69,6 +81,13 @@ impl Record {
             "lag_us": cuts_us(&mut self.lags_ns),
         })
     }
+}
+
+/// Returns the time of a clock that all processes share: a witness of the machine is another one.
+#[allow(clippy::cast_precision_loss, reason = "seconds since the machine was started, with more than enough digits")]
+pub(crate) fn clock_s() -> f64 {
+    let now = clock_gettime(ClockId::Monotonic);
+    now.tv_sec as f64 + now.tv_nsec as f64 / 1e9
 }
 
 /// A length of time in the unit of the pacer.
@@ -111,6 +130,7 @@ mod tests {
         assert_eq!((&report["calls"], &report["errors"], &report["unanswered"]), (&json!(100), &json!(1), &json!(2)));
         assert_eq!(report["cuts_us"], json!({"50": 50.0, "90": 90.0, "99": 99.0, "99.9": 100.0, "100": 100.0}));
         assert_eq!(report["lag_us"]["99"], json!(0.099));
+        assert_eq!((report["each_us"].as_array().unwrap().len(), &report["each_us"][7]), (100, &json!([1, 8])));
     }
 
     #[test]

@@ -11,6 +11,8 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
+use crate::record::clock_s;
+
 const NAP: Duration = Duration::from_millis(1);
 
 /// To be late by less than that is usual, and may be the work of those who are measured.
@@ -21,22 +23,23 @@ const LATE: Duration = Duration::from_micros(250);
 struct Witness {
     watched: Duration,
     stood: Duration,
-    longest: Duration,
+    /// From when until when each time, by the clock that all processes share.
+    stalls_s: Vec<(f64, f64)>,
 }
 
 impl Witness {
-    /// Takes down how long a nap took.
-    fn woke(&mut self, after: Duration) {
+    /// Takes down how long a nap took that ended now.
+    fn woke(&mut self, after: Duration, now_s: f64) {
         self.watched += after;
         let late = after.saturating_sub(NAP);
         if late > LATE {
             self.stood += late;
-            self.longest = self.longest.max(late);
+            self.stalls_s.push((now_s - late.as_secs_f64(), now_s));
         }
     }
 
     fn report(&self) -> Value {
-        json!({"seconds": self.watched.as_secs_f64(), "stood_s": self.stood.as_secs_f64(), "longest_s": self.longest.as_secs_f64()})
+        json!({"seconds": self.watched.as_secs_f64(), "stood_s": self.stood.as_secs_f64(), "stalls_s": self.stalls_s})
     }
 }
 
@@ -53,7 +56,7 @@ pub(crate) fn witnessed() -> Value {
     while !is_over.load(Ordering::Relaxed) {
         let slept = Instant::now();
         thread::sleep(NAP);
-        witness.woke(slept.elapsed());
+        witness.woke(slept.elapsed(), clock_s());
     }
     witness.report()
 }
@@ -66,10 +69,10 @@ mod tests {
     fn only_what_is_late_counts_as_a_stall() {
         let mut witness = Witness::default();
         for microseconds in [1_000, 1_250, 900, 1_251, 6_000] {
-            witness.woke(Duration::from_micros(microseconds));
+            witness.woke(Duration::from_micros(microseconds), 8.0);
         }
         assert_eq!(witness.watched, Duration::from_micros(10_401));
         assert_eq!(witness.stood, Duration::from_micros(5_251));
-        assert_eq!(witness.longest, Duration::from_millis(5));
+        assert_eq!(witness.stalls_s, [(8.0 - 0.000_251, 8.0), (8.0 - 0.005, 8.0)]);
     }
 }
