@@ -16,9 +16,11 @@ import redis
 if TYPE_CHECKING:
     from tests.conftest import Eventually
     from tests.servers import Login, Missing, ServerError, Single, StartFailed, available
+    from tests.servers.process import Process
     from tests.servers.resp import Connection
 else:
     from servers import Login, Missing, ServerError, Single, StartFailed, available
+    from servers.process import Process
     from servers.resp import Connection
 
 ROOT = Path(__file__).parent.parent
@@ -146,6 +148,27 @@ def test_a_frozen_server_keeps_connections_and_answers_when_it_is_thawed() -> No
         server.thaw()
 
         assert server.command("PING") == "PONG"
+
+
+def test_nothing_of_a_frozen_process_runs_any_more(tmp_path: Path, eventually: Eventually) -> None:
+    """
+    Not even a thread that had no core when the signal came. A second time changes nothing, and one that has ended is left alone.
+    """
+    code = (
+        'import hashlib, threading\nfor _ in range(8): threading.Thread(target=hashlib.pbkdf2_hmac, args=("md5", b"", b"", 10**9)).start()'
+    )
+    process = Process([sys.executable, "-c", code], log=tmp_path / "log")
+    threads = Path(f"/proc/{process.pid}/task")
+    try:
+        eventually(lambda: len(list(threads.iterdir())) == 9)
+        process.freeze()
+        states = {(thread / "stat").read_text().rsplit(")", 1)[1].split()[0] for thread in threads.iterdir()}
+        process.freeze()
+    finally:
+        process.kill()
+    process.freeze()
+
+    assert {"T"} == states
 
 
 @pytest.mark.parametrize("name", ["valkey", "redis62"])

@@ -156,8 +156,12 @@ class Process:
     def freeze(self) -> None:
         """
         SIGSTOP: connections stay open and accept bytes, and nothing is answered.
+
+        Returns when its last thread stands still: on a busy machine the others answer for milliseconds after the signal.
         """
         self._child.send_signal(signal.SIGSTOP)
+        with contextlib.suppress(ChildProcessError):  # it has ended, and was waited for
+            os.waitid(os.P_PID, self.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
 
     def thaw(self) -> None:
         """
