@@ -22,6 +22,8 @@ from service_load import Load, LoadFailed, Request, pinned
 NAME = "pace"
 SETTLED_S = 0.1
 """For so long after a stall a server may still be making up for it."""
+AHEAD_S = 0.02
+"""For so long after a call was due no core may stand still, whenever it was answered: else a slow server would lose more of its calls."""
 CALM_S = 1.0
 """Calls of so many seconds that the machine did not delay are enough to tell one in a hundred."""
 ROUNDS_MAX = 30
@@ -97,14 +99,15 @@ def _run(words: list[str], cores: Sequence[int]) -> Load:
 
 def _calm(each_us: list[tuple[int, int]], begun_s: float, stalls_s: list[tuple[float, float]]) -> Iterator[int]:
     """
-    Yield the latencies of the calls during which no core stood still, nor for a while before.
+    Yield the latencies of the calls around whose moment no core stood still.
 
-    Which calls count is decided by what the machine did, never by what the server did.
+    Which calls count is decided by when they were due and by what the machine did, never by what the server did: one that takes longer
+    than `AHEAD_S` counts, also if it met a stall later.
     """
     # Of all stalls that begin before a moment, the one that ends last.
     begins, ends = [begin for begin, _ in stalls_s], list(accumulate((end for _, end in stalls_s), max))
     for due_us, wait_us in each_us:
         due_s = begun_s + due_us / 1e6
-        before = bisect_left(begins, due_s + wait_us / 1e6)
+        before = bisect_left(begins, due_s + AHEAD_S)
         if not before or ends[before - 1] < due_s - SETTLED_S:
             yield wait_us

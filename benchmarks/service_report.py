@@ -53,9 +53,11 @@ def pace_rule(rows: list[dict[str, Any]]) -> str:
         return " ".join(
             (
                 witness,
-                f"Of all runs those calls count during which no core stood still, nor for {pace.SETTLED_S * 1e3:g} ms before (*calm*);",
-                f"runs go on until that is {pace.CALM_S:g} s of calls, and where {pace.ROUNDS_MAX} do not have as much, all calls count.",
-                "What the server did has no part in that choice. *Median p99* is of whole runs, with all their calls.",
+                f"Of all runs those calls count for which no core stood still from {pace.SETTLED_S * 1e3:g} ms before they were due",
+                f"until {pace.AHEAD_S * 1e3:g} ms after it (*calm*), whenever they were answered:",
+                "what the server did has no part in that choice.",
+                f"Runs go on until that is {pace.CALM_S:g} s of calls, and where {pace.ROUNDS_MAX} do not have as much, all calls count.",
+                "*Median p99* is of whole runs, with all their calls.",
             )
         )
     if any("calm_s" in half for half in halves):

@@ -6,10 +6,11 @@ from __future__ import annotations
 
 import shutil
 import signal
+import sqlite3
 import subprocess
 import sys
 from datetime import UTC, datetime
-from threading import Thread
+from threading import Thread, Timer
 from typing import TYPE_CHECKING
 
 import psycopg
@@ -170,6 +171,24 @@ def test_of_processes_that_migrate_at_once_one_does_it(empty: Database) -> None:
 
     assert [0] * 4 == [child.returncode for child in children], said
     assert 3 == [output for output, _ in said].count("[]\n")
+
+
+def test_a_new_file_that_somebody_reads_is_waited_for(tmp_path: Path) -> None:
+    """
+    SQLite itself lets nobody wait who wants to set the mode of a file.
+    """
+    file = tmp_path / "new.db"
+    reader = sqlite3.connect(file, isolation_level=None, check_same_thread=False)
+    reader.execute("CREATE TABLE somebody (id)")
+    reader.execute("BEGIN")
+    reader.execute("SELECT * FROM somebody")
+    done = Timer(0.3, reader.close)
+    done.start()
+
+    taken = Database(f"sqlite:///{file}").migrate()
+
+    done.join()
+    assert len(STEPS) == len(taken)
 
 
 def test_a_newer_schema_is_refused_and_left_alone(database: Database, tmp_path: Path) -> None:

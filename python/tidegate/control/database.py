@@ -14,6 +14,7 @@ Errors of the database are told plainly (`tidegate.control.errors`), without the
 
 from __future__ import annotations
 
+import sqlite3
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -23,6 +24,7 @@ from sqlalchemy.engine import make_url
 from sqlalchemy.exc import ArgumentError, SQLAlchemyError
 from sqlalchemy.orm import sessionmaker
 
+from tidegate._sleep import now_ns, sleep
 from tidegate.control import migrate
 from tidegate.control.errors import UNKEPT, DatabaseError, ValueRefused, told
 from tidegate.control.models import Version
@@ -42,6 +44,7 @@ BUSY_S: Final = 5.0
 
 CONNECT_S: Final = 3
 _MIGRATION_S: Final = 120.0
+_AGAIN_NS: Final = 5_000_000
 _EXAMPLES: Final = "write sqlite:///tidegate.db for a file, or postgresql://user@host/name"
 
 
@@ -231,17 +234,26 @@ def _engine(url: URL, patience_s: float) -> Engine:
     except ImportError:
         raise ConfigError("PostgreSQL needs psycopg, which is not installed\nhint: pip install 'tidegate[postgresql]'") from None
     if url.get_backend_name() == "sqlite":
-        event.listen(engine, "connect", _prepare)
+        event.listen(engine, "connect", lambda connection, _record: _prepare(connection, patience_s))
         event.listen(engine, "begin", _begin)
     return engine
 
 
-def _prepare(connection: Any, _record: object) -> None:  # noqa: ANN401  # a connection of sqlite3, as SQLAlchemy hands it over
+def _prepare(connection: sqlite3.Connection, patience_s: float) -> None:
     connection.execute("PRAGMA foreign_keys = ON")
     connection.execute("PRAGMA synchronous = NORMAL")
-    # It is kept in the file, and to set it needs the file for oneself.
-    if connection.execute("PRAGMA journal_mode").fetchone() != ("wal",):
-        connection.execute("PRAGMA journal_mode = WAL")
+    # The mode is kept in the file. To set it needs the file for oneself, and SQLite lets nobody wait for that: whoever is not the first is
+    # told at once that it is locked.
+    until_ns = now_ns() + int(patience_s * 1e9)
+    while connection.execute("PRAGMA journal_mode").fetchone() != ("wal",):
+        try:
+            connection.execute("PRAGMA journal_mode = WAL")
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or now_ns() > until_ns:
+                raise
+            sleep(_AGAIN_NS, None)
+        else:
+            break  # a file system that cannot have it leaves the mode as it was
 
 
 def _begin(connection: Connection) -> None:
