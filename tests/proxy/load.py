@@ -36,7 +36,7 @@ class Load:
         self.path = path
         self.statuses: list[int | str] = []
         self._is_over = threading.Event()
-        self._threads = [threading.Thread(target=self._run) for _ in range(threads)]
+        self.threads = [threading.Thread(target=self._run) for _ in range(threads)]
 
     @property
     def failed(self) -> list[int | str]:
@@ -60,13 +60,13 @@ class Load:
         until(lambda: status in self.statuses[seen:], within, lambda: f"no {status} among {self.statuses[seen:][-20:]}")
 
     def __enter__(self) -> Self:
-        for thread in self._threads:
+        for thread in self.threads:
             thread.start()
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> None:
         self._is_over.set()
-        for thread in self._threads:
+        for thread in self.threads:
             thread.join()
 
     def _run(self) -> None:

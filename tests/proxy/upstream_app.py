@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, cast
 import uvicorn
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Sequence
 
     Receive = Callable[[], Awaitable[dict[str, Any]]]
     Send = Callable[[dict[str, Any]], Awaitable[None]]
@@ -48,7 +48,7 @@ _is_well = True
 
 async def application(scope: dict[str, Any], receive: Receive, send: Send) -> None:  # noqa: PLR0911  # one branch for each path
     """
-    Answers by path: `/stream/<chunks>` sends that many chunks, `/digest` a digest of the body, `/slow` never; the rest is told back.
+    Answers by path: `/stream/<chunks>` sends that many chunks, `/slow` never; the rest is told back, by `/cost/<units>` with what it cost.
     """
     global _asked  # noqa: PLW0603  # one server per process
     if scope["type"] == "lifespan":
@@ -108,7 +108,9 @@ async def _tell_back(scope: dict[str, Any], receive: Receive, send: Send) -> Non
         "digest": digest.hexdigest(),
         "process": os.getpid(),
     }
-    await _answer(send, json.dumps(told).encode())
+    path: str = scope["path"]
+    costs = [(b"x-cost", path.removeprefix("/cost/").encode())] if path.startswith("/cost/") else []
+    await _answer(send, json.dumps(told).encode(), more=costs)
 
 
 async def _tell_events(path: str, send: Send) -> None:
@@ -118,8 +120,10 @@ async def _tell_events(path: str, send: Send) -> None:
             await send({"type": "http.response.body", "body": b"data: %b\n\n" % word, "more_body": True})
 
 
-async def _answer(send: Send, body: bytes, status: int = 200, kind: bytes = b"application/json") -> None:
-    headers = [(b"content-type", kind), (b"content-length", str(len(body)).encode())]
+async def _answer(
+    send: Send, body: bytes, status: int = 200, kind: bytes = b"application/json", more: Sequence[tuple[bytes, bytes]] = ()
+) -> None:
+    headers = [(b"content-type", kind), (b"content-length", str(len(body)).encode()), *more]
     await send({"type": "http.response.start", "status": status, "headers": headers})
     await send({"type": "http.response.body", "body": body})
 

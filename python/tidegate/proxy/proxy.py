@@ -44,14 +44,14 @@ class Proxy(Service):
     A proxy that runs in this process, on threads of its own: `with Proxy(load(...)) as proxy:`.
 
     Its arguments and errors are those of `Service`; `addresses` has `proxy` too. With `watch`, its file of settings is read again when it
-    changes: upstreams and routes are in force a moment later, or refused as a whole.
+    changes, or one of the certificates for its servers: upstreams and routes are in force a moment later, or refused as a whole.
     """
 
     def __init__(self, settings: Settings) -> None:
         super().__init__(settings)
         # A signal and a change of the file may come together; what was read first must not come into force last.
         self._reloading = threading.Lock()
-        is_watched = settings["watch"] and settings.config is not None
+        is_watched = settings["watch"] and self.files()
         self._watcher = FileWatcher("settings", self.files, self.reload_upstreams) if is_watched else None
 
     @classmethod
