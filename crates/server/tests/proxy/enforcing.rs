@@ -183,7 +183,7 @@ async fn a_slot_goes_back_when_somebody_breaks_off() {
 }
 
 /// Whether the only slot could be taken.
-fn is_free(proxy: &Running) -> bool {
+pub(crate) fn is_free(proxy: &Running) -> bool {
     struct Nothing;
     impl tidegate_engine::engine::Facts for Nothing {
         fn state<'a>(&'a self, _: &mut tidegate_core::rules::Request<'a>) {}

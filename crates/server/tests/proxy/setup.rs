@@ -32,7 +32,7 @@ use tokio::task::JoinHandle;
 use super::usual;
 
 /// How long anything may take that a test waits for.
-const PATIENCE: Duration = Duration::from_secs(20);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 
 /// A server behind the proxy, until it is dropped.
 pub(crate) struct Upstream {
@@ -106,7 +106,7 @@ impl Drop for Upstream {
 }
 
 /// Answers by path; anything else is told back as JSON.
-async fn answer(mut request: Request<Incoming>, door: &Notify) -> Response<Body> {
+async fn answer(mut request: Request<Incoming>, door: &Arc<Notify>) -> Response<Body> {
     match request.uri().path() {
         "/wait" => {
             door.notified().await;
@@ -115,8 +115,11 @@ async fn answer(mut request: Request<Incoming>, door: &Notify) -> Response<Body>
         "/stream" => {
             let (sender, stream) = mpsc::channel(1);
             sender.send(Bytes::from("first ")).await.expect("somebody who listens");
-            door.notified().await;
-            tokio::spawn(async move { sender.send(Bytes::from("last")).await });
+            let door = Arc::clone(door);
+            tokio::spawn(async move {
+                door.notified().await;
+                sender.send(Bytes::from("last")).await
+            });
             Response::new(Body::stream(stream))
         }
         "/endless" => {
