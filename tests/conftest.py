@@ -47,7 +47,7 @@ class Eventually(Protocol):
     Waits for what another thread or process does.
     """
 
-    def __call__(self, condition: Callable[[], bool], within: float = 10.0) -> float:
+    def __call__(self, condition: Callable[[], bool], within: float = 30.0) -> float:
         """
         Polls a condition, and fails when it does not come true in time; answers how many seconds it took.
         """
@@ -59,7 +59,7 @@ def eventually() -> Eventually:
     The one way to wait for something real. Tests of time use a `ManualClock` instead.
     """
 
-    def wait(condition: Callable[[], bool], within: float = 10.0) -> float:
+    def wait(condition: Callable[[], bool], within: float = 30.0) -> float:
         begin = time.monotonic()
         while not condition():
             assert time.monotonic() - begin < within, f"not within {within} s"

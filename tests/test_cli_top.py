@@ -80,20 +80,23 @@ def test_one_picture_has_rates_rules_and_keys(cli: Run, busy: Service, eventuall
     """For scripts, as plain text."""
     pictures = []
 
+    lines = (
+        r"^decisions +[1-9][\d,.]*/s: 0\.\d/s allowed, [1-9][\d,.]*/s denied",
+        r"^latency +p50 \d+ µs|^latency +p50 \d",
+        r"^  strict +\S+ +[1-9]\S* +0\.0 +[1-9]",
+        r"^  strict +client=some… +[1-9]",
+    )
+
     def has_denied() -> bool:
         code, output, errors = cli("top", "--url", url(busy), "--once", "--interval", "0.3")
         assert (0, "") == (code, errors)
         pictures.append(output)
-        # On a machine with too much to do nobody may be denied in such an interval.
-        return bool(re.search(r"^decisions +[1-9][\d,.]*/s: 0\.\d/s allowed, [1-9][\d,.]*/s denied", output, re.MULTILINE))
+        # On a machine with too much to do nobody may be denied in such an interval, or only while the counters were read and not the keys.
+        return all(re.search(line, output, re.MULTILINE) for line in lines)
 
     eventually(has_denied, within=30)
-    output = pictures[-1]
 
-    assert re.search(r"^latency +p50 \d+ µs|^latency +p50 \d", output, re.MULTILINE)
-    assert re.search(r"^  strict +\S+ +[1-9]\S* +0\.0 +[1-9]", output, re.MULTILINE)
-    assert re.search(r"^  strict +client=some… +[1-9]", output, re.MULTILINE)
-    assert "\x1b" not in output
+    assert "\x1b" not in pictures[-1]
 
 
 def test_json_says_the_same(cli: Run, busy: Service, eventually: Eventually) -> None:
@@ -104,14 +107,14 @@ def test_json_says_the_same(cli: Run, busy: Service, eventually: Eventually) -> 
         code, output, _ = cli("top", "--url", url(busy), "--json", "--interval", "300ms")
         assert 0 == code
         shown.update(json.loads(output))
-        return bool(shown["denied"] > 0 and shown["limited"])
+        # As above.
+        return bool(shown["denied"] > 0 and shown["p50"] and shown["limited"] and shown["limited"][0]["denied_rate"] > 0)
 
     eventually(has_denied, within=30)
 
-    assert shown["p50"] <= shown["p99"]
+    assert 0 < shown["p50"] <= shown["p99"]
     assert ["strict", "quiet"] == [rule["rule"] for rule in shown["rules"]]
     assert "client=some…" == shown["limited"][0]["key"]
-    assert shown["limited"][0]["denied_rate"] > 0
 
 
 def test_a_token_is_shown(cli: Run) -> None:
@@ -188,7 +191,7 @@ def test_a_terminal_shows_it_live_until_ctrl_c(busy: Service, eventually: Eventu
 
         eventually(has_two_pictures, within=40)
         process.send_signal(signal.SIGINT)
-        eventually(has_ended, within=15)
+        eventually(has_ended, within=30)
         assert 0 == process.returncode
     os.close(master)
 

@@ -15,6 +15,7 @@ import pytest
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from tests.conftest import Eventually
     from tests.servers import Fake, Proxy, Single
     from tests.servers.background import Listener, run
     from tests.servers.resp import Connection
@@ -51,10 +52,10 @@ def test_both_directions_can_be_slow(proxy: Proxy) -> None:
     with Connection(proxy.port) as connection:
         start = perf_counter()
         connection.call("PING")
-        assert 0.07 <= perf_counter() - start < 0.5
+        assert 0.07 <= perf_counter() - start
 
 
-def test_replies_that_are_held_back_arrive_late(proxy: Proxy, server: Single) -> None:
+def test_replies_that_are_held_back_arrive_late(proxy: Proxy, server: Single, eventually: Eventually) -> None:
     """
     The command was executed meanwhile.
     """
@@ -62,7 +63,7 @@ def test_replies_that_are_held_back_arrive_late(proxy: Proxy, server: Single) ->
         proxy.black_hole()
         with pytest.raises(TimeoutError):
             connection.call("SET", "faults:late", "1")
-        assert b"1" == server.command("GET", "faults:late")
+        eventually(lambda: server.command("GET", "faults:late") == b"1")
 
     with socket.create_connection(("127.0.0.1", proxy.port), timeout=5) as late:
         late.sendall(b"PING\r\n")

@@ -160,7 +160,7 @@ def test_nothing_of_a_frozen_process_runs_any_more(tmp_path: Path, eventually: E
     process = Process([sys.executable, "-c", code], log=tmp_path / "log")
     threads = Path(f"/proc/{process.pid}/task")
     try:
-        eventually(lambda: len(list(threads.iterdir())) == 9)
+        eventually(lambda: len(list(threads.iterdir())) == 9, within=30)
         process.freeze()
         states = {(thread / "stat").read_text().rsplit(")", 1)[1].split()[0] for thread in threads.iterdir()}
         process.freeze()

@@ -29,7 +29,8 @@ rules:
   - {name: few, match: {path: /few}, per: client, quotas: 5/hour}
   - {name: costly, match: {path: /costly}, per: client, quotas: 10/hour, cost: 4}
   - {name: slots, match: {path: /slots}, per: client, quotas: 2 concurrent ttl 30s}
-  - {name: paced, match: {path: /paced}, per: client, quotas: 100/second queue 1s}
+  - {name: paced, match: {path: /paced}, per: client, quotas: 1/minute queue 1h}
+  - {name: brief, match: {path: /brief}, per: client, quotas: 10/second queue 1m}
   - {name: fast, match: {path: /fast}, per: client, quotas: 20/second burst 1}
   - {name: owed, match: {path: /owed}, per: client, quotas: [{limit: 10, period: 3600, max_debt: 5}]}
   - {name: by_header, match: {path: /header}, per: "header:x-api-key", quotas: 1/hour}

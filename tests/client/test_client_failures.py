@@ -6,13 +6,14 @@ from __future__ import annotations
 
 import asyncio
 import json
+import socket
 import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from tests.client.conftest import Connect
@@ -69,6 +70,16 @@ def awaiting(client: Client) -> Decision:
     Asks in an event loop.
     """
     return asyncio.run(client.check_async(FACTS))
+
+
+@pytest.fixture
+def nobody() -> Iterator[str]:
+    """
+    An address where nobody listens, and nobody else will: the port is taken.
+    """
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        yield f"http://127.0.0.1:{taken.getsockname()[1]}"
 
 
 both = pytest.mark.parametrize("check", [blocking, awaiting])
@@ -176,33 +187,31 @@ def test_a_request_that_is_too_large_is_not_free(check: Check, connect: Connect)
 
 
 @both
-def test_silence_costs_the_budget_and_then_nothing(check: Check, connect: Connect) -> None:
+def test_silence_costs_the_budget_and_then_nothing(check: Check, connect: Connect, eventually: Eventually) -> None:
     """
     After five failures nobody is asked any more.
     """
     with Saying(SILENCE) as server:
         client = connect(server.url, budget=0.05)
         reasons = [check(client).reason for _ in range(5)]
-        asked = len(server.requests)
-        # The thread that asks how the service is has not come yet, or asks for its health.
         later = [check(client) for _ in range(20)]
 
         assert ["service_timeout"] * 5 == reasons
         assert {"service_breaker_open"} == {decision.reason for decision in later}
-        assert asked == sum(b"/check" in request for request in server.requests)
+        # The thread that asks how the service is comes later than these would have come. One of the five may have had no time to be sent.
+        eventually(lambda: any(b"/check" not in request for request in server.requests))
+        assert sum(b"/check" in request for request in server.requests) <= 5
         assert "down" == client.health().status
         assert {"service_timeout": 5, "service_breaker_open": 20} == client.health().degraded
 
 
 @both
-def test_nobody_there_is_known_at_once(check: Check, connect: Connect) -> None:
+def test_nobody_there_is_known_at_once(check: Check, connect: Connect, nobody: str) -> None:
     """
     Without waiting for the budget.
     """
-    with Saying(b"") as server:
-        url = server.url
     began = time.perf_counter()
-    decision = check(connect(url, budget=30))
+    decision = check(connect(nobody, budget=30))
 
     assert "service_unavailable" == decision.reason
     assert time.perf_counter() - began < 20
@@ -243,7 +252,7 @@ def test_a_slow_service_does_not_hold_up_the_loop(connect: Connect) -> None:
     """
 
     async def count() -> int:
-        client = connect(server.url, budget=0.5)
+        client = connect(server.url, budget=2)
         asked = asyncio.ensure_future(client.check_async(FACTS))
         turns = 0
         while not asked.done():
@@ -313,14 +322,12 @@ def test_frozen_and_thawed(check: Check, connect: Connect, eventually: Eventuall
         eventually(lambda: not check(client).degraded, within=30)
 
 
-def test_the_fallback_counts_this_process_its_share(connect: Connect, tmp_path: Path) -> None:
+def test_the_fallback_counts_this_process_its_share(connect: Connect, nobody: str, tmp_path: Path) -> None:
     """
     Of ten for four processes each has two; and a rule that says `deny` denies.
     """
     (tmp_path / "rules.yaml").write_text(RULES, encoding="utf-8")
-    with Saying(b"") as server:
-        url = server.url
-    client = connect(url, fallback=tmp_path / "rules.yaml", instances=4)
+    client = connect(nobody, fallback=tmp_path / "rules.yaml", instances=4)
     decisions = [client.check(FACTS) for _ in range(4)]
 
     assert [True, True, False, False] == [decision.allowed for decision in decisions]
@@ -331,14 +338,12 @@ def test_the_fallback_counts_this_process_its_share(connect: Connect, tmp_path: 
     assert not client.check({"client": "b", "path": "/login"}).allowed
 
 
-def test_the_fallback_has_slots(connect: Connect, tmp_path: Path) -> None:
+def test_the_fallback_has_slots(connect: Connect, nobody: str, tmp_path: Path) -> None:
     """
     They are given back to whom they were taken from.
     """
     (tmp_path / "rules.yaml").write_text(RULES, encoding="utf-8")
-    with Saying(b"") as server:
-        url = server.url
-    client = connect(url, fallback=tmp_path / "rules.yaml", instances=4)
+    client = connect(nobody, fallback=tmp_path / "rules.yaml", instances=4)
     facts = {"client": "a", "path": "/slots"}
     with client.slot(facts) as slot:
         assert slot.decision.degraded
@@ -349,13 +354,11 @@ def test_the_fallback_has_slots(connect: Connect, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("policy", "expected"), [("allow", True), ("deny", False)])
-def test_the_policy_decides(policy: Any, expected: bool, connect: Connect) -> None:  # noqa: ANN401  # one of the policies
+def test_the_policy_decides(policy: Any, expected: bool, connect: Connect, nobody: str) -> None:  # noqa: ANN401  # one of the policies
     """
     And says that nobody counted; a denial says to come back soon, and that this is a guess.
     """
-    with Saying(b"") as server:
-        url = server.url
-    client = connect(url, on_service_error=policy)
+    client = connect(nobody, on_service_error=policy)
     decision = client.check(FACTS)
 
     assert (expected, True, None) == (decision.allowed, decision.degraded, decision.rule)

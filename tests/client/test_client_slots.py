@@ -147,9 +147,11 @@ def test_a_delay_is_waited_for(client: Client, facts: Facts) -> None:
     delays = [client.check(facts("/paced")).delay for _ in range(3)]
 
     assert 0.0 == delays[0]
-    assert delays[1] > 0
-    assert not client.check(facts("/paced"), 50, max_delay=0.01).allowed
-    assert client.wait(facts("/paced"), timeout=20).allowed
+    assert 0 < delays[1] < delays[2]
+    assert not client.check(facts("/paced"), max_delay=0.01).allowed
+    assert not client.wait(facts("/paced"), timeout=1).allowed
+    assert delays[2] < client.check(facts("/paced")).delay <= 180
+    assert [True] * 3 == [client.wait(facts("/brief"), timeout=20).allowed for _ in range(3)]
 
 
 def test_headers_are_those_of_the_service(client: Client, connect: Connect, facts: Facts) -> None:

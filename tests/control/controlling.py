@@ -7,6 +7,7 @@ from __future__ import annotations
 import atexit
 import itertools
 import logging
+import os
 import shutil
 import subprocess
 import tempfile
@@ -91,6 +92,27 @@ class Clock:
         Lets time pass: `clock.advance(hours=1)`.
         """
         self.at += timedelta(**by)
+
+
+def take_away(file: Path) -> None:
+    """
+    Makes a database of SQLite one that cannot be opened, at one instant: whoever looks in between makes no new one.
+    """
+    os.link(file, _away(file))
+    nowhere = file.with_name("nowhere")
+    nowhere.symlink_to("/nowhere/at/all.db")
+    nowhere.replace(file)
+
+
+def bring_back(file: Path) -> None:
+    """
+    Brings it back, at one instant as well. What belongs to it has stayed where it is.
+    """
+    _away(file).replace(file)
+
+
+def _away(file: Path) -> Path:
+    return file.with_name(f"away-{file.name}")
 
 
 def new_postgresql(server: str, template: str = "template1") -> str:

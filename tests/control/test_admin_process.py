@@ -20,10 +20,12 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from tests.conftest import Eventually
+    from tests.control.controlling import bring_back, take_away
     from tests.servers import Certificates, certificates
     from tests.servers.process import Process
     from tests.servers.waiting import until
 else:
+    from controlling import bring_back, take_away
     from servers import certificates
     from servers.process import Process
     from servers.waiting import until
@@ -187,10 +189,7 @@ def test_a_service_whose_database_is_away_at_its_start_decides_by_what_was_kept(
         eventually(lambda: is_denied(first), WITHIN)
         eventually(lambda: (tmp_path / "kept").exists() and "no_orders" in (tmp_path / "kept").read_text(encoding="utf-8"), WITHIN)
         assert 0 == first.end()
-    files = [path for end in ("", "-wal", "-shm") if (path := tmp_path / f"tidegate.db{end}").exists()]
-    for path in files:
-        path.rename(path.with_name(f"away-{path.name}"))
-    (tmp_path / "tidegate.db").mkdir()
+    take_away(tmp_path / "tidegate.db")
     with running("serve", tmp_path, *listen) as again:
         assert is_denied(again)
         ready = httpx.get(f"{again.addresses['http']}/readyz", timeout=30)
@@ -200,9 +199,7 @@ def test_a_service_whose_database_is_away_at_its_start_decides_by_what_was_kept(
         eventually(lambda: "rules loaded" in again.log, WITHIN)
         assert is_denied(again)
 
-        (tmp_path / "tidegate.db").rmdir()
-        for path in files:
-            path.with_name(f"away-{path.name}").rename(path)
+        bring_back(tmp_path / "tidegate.db")
         eventually(lambda: [] == httpx.get(f"{again.addresses['http']}/readyz", timeout=30).json()["reasons"], WITHIN)
         assert is_denied(again)
         assert 0 == again.end()

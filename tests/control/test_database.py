@@ -371,7 +371,8 @@ def test_a_connection_that_was_cut_is_opened_again(request: pytest.FixtureReques
     database.migrate()
     before = database.number()
     with psycopg.connect(request.getfixturevalue("postgresql"), autocommit=True) as other:
-        other.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'tidegate'")
+        # With patience: the connections are gone when this is answered.
+        other.execute("SELECT pg_terminate_backend(pid, 20000) FROM pg_stat_activity WHERE application_name = 'tidegate'")
 
     assert before == database.number()
     database.close()

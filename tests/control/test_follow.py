@@ -4,7 +4,6 @@ From the database to a decision: two instances, files beside the database, a dat
 
 from __future__ import annotations
 
-import os
 from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING
@@ -32,7 +31,10 @@ if TYPE_CHECKING:
 
     from tests.conftest import Eventually
     from tests.control.conftest import Clock
+    from tests.control.controlling import bring_back, take_away
     from tidegate.rule_limiter import RuleLimiter
+else:
+    from controlling import bring_back, take_away
 
 FILE = "version: 1\nrules:\n  - {name: everybody, per: global, quotas: 1000/minute}\n"
 
@@ -160,16 +162,15 @@ def test_a_database_that_goes_away_changes_nothing_and_heals_by_itself(clock: Cl
     put(database, clock, "orders", "1/minute")
     instance = Instance(database, clock, tmp_path)
     instance.follower.start()
-    os.rename(tmp_path / "tidegate.db", tmp_path / "away.db")  # noqa: PTH104  # the name matters, not the path
-    (tmp_path / "tidegate.db").mkdir()
+    take_away(tmp_path / "tidegate.db")
     database.close()
 
     eventually(lambda: "the database is away" in (instance.follower.problem or ""))
     assert [True, False] == [instance.limiter.allow({"client": "x"}) for _ in range(2)]
-    assert "the database is away" in str(instance.noted[-1])
+    # A follower says so a moment after it knows.
+    eventually(lambda: "the database is away" in str(instance.noted[-1:]))
 
-    (tmp_path / "tidegate.db").rmdir()
-    os.rename(tmp_path / "away.db", tmp_path / "tidegate.db")  # noqa: PTH104  # as above
+    bring_back(tmp_path / "tidegate.db")
     put(database, clock, "more")
     eventually(lambda: ["everybody", "more", "orders"] == instance.names())
     eventually(lambda: instance.noted[-1] is None)

@@ -4,7 +4,6 @@ From a call of the API to the answer of another instance: real services, real po
 
 from __future__ import annotations
 
-import shutil
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +18,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from tests.conftest import Eventually
+    from tests.control.controlling import bring_back, take_away
+else:
+    from controlling import bring_back, take_away
 
 RULES = "/api/v1/rate-limit/rules"
 CHECK = "/api/v1/rate-limit/check"
@@ -106,7 +108,7 @@ def test_members_follow_like_rules(address: str, tmp_path: Path, eventually: Eve
 
 def test_a_database_that_goes_away_is_told_and_stops_no_decision(tmp_path: Path, eventually: Eventually) -> None:
     """Also not at a start: an instance that comes meanwhile has the rules that were kept, and takes up the rest when it can."""
-    database, away = tmp_path / "tidegate.db", tmp_path / "away.db"
+    database = tmp_path / "tidegate.db"
     with ExitStack() as stack:
         one = stack.enter_context(instance(tmp_path / "one", f"sqlite:///{database}"))
         client = admin(one, stack)
@@ -114,17 +116,11 @@ def test_a_database_that_goes_away_is_told_and_stops_no_decision(tmp_path: Path,
         client.post(RULES, json=body)
         eventually(lambda: not ask(one)["allowed"])
         eventually(lambda: (tmp_path / "one" / "kept").exists() and "no_orders" in (tmp_path / "one" / "kept").read_text())
-    for end in ("", "-wal", "-shm"):
-        if (path := tmp_path / f"tidegate.db{end}").exists():
-            shutil.move(path, f"{away}{end}")
-    database.mkdir()
+    take_away(database)
     with instance(tmp_path / "one", f"sqlite:///{database}") as again:
         assert not ask(again)["allowed"]
         assert ["control_plane_failing"] == reasons(again)
 
-        database.rmdir()
-        for end in ("", "-wal", "-shm"):
-            if (path := tmp_path / f"away.db{end}").exists():
-                shutil.move(path, f"{database}{end}")
+        bring_back(database)
         eventually(lambda: [] == reasons(again))
         assert not ask(again)["allowed"]

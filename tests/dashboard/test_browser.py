@@ -73,7 +73,7 @@ def test_everything_is_reached_by_keyboard(page: Page, busy: Site) -> None:
     page.keyboard.press("Tab")
     assert page.locator(":focus").inner_text() == "Skip to content"
     page.keyboard.press("Enter")
-    assert page.evaluate("document.activeElement.id") == "main"
+    page.locator("#main:focus").wait_for()
 
     for key, heading in {
         "i": "Instances",
@@ -87,9 +87,12 @@ def test_everything_is_reached_by_keyboard(page: Page, busy: Site) -> None:
         page.keyboard.press("g")
         page.keyboard.press(key)
         page.get_by_role("heading", name=heading, exact=True, level=1).wait_for()
+        # Its script may be loaded after its heading is seen.
+        page.wait_for_load_state()
     page.keyboard.press("?")
-    assert page.get_by_role("dialog", name="Keyboard shortcuts").is_visible()
+    page.get_by_role("dialog", name="Keyboard shortcuts").wait_for()
     page.keyboard.press("Escape")
+    page.get_by_role("dialog", name="Keyboard shortcuts").wait_for(state="hidden")
     page.keyboard.press("/")
     page.get_by_role("heading", name="Keys", exact=True, level=1).wait_for()
 
@@ -150,7 +153,7 @@ def test_forms_work_without_the_script(chromium: Browser, busy: Site) -> None:
     page.get_by_label("Rule", exact=True).fill("per: client\nquotas: 10/fortnight\n")
     page.get_by_role("button", name="Propose").click()
 
-    assert page.get_by_text("line 2").is_visible()
+    page.get_by_text("line 2").wait_for()
     assert page.get_by_label("Rule", exact=True).input_value().startswith("per: client\nquotas: 10/fortnight")
     context.close()
 

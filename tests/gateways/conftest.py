@@ -33,7 +33,7 @@ class StartGateway(Protocol):
     Starts gateways that end with the test.
     """
 
-    def __call__(self, name: str, service: Running, changes: Mapping[str, str] | None = None) -> Gateway:
+    def __call__(self, name: str, service: Running, changes: Mapping[str, str] | None = None, *, is_patient: bool = True) -> Gateway:
         """
         A gateway in front of a service.
         """
@@ -99,8 +99,8 @@ def start_gateway(upstream: Upstream, running_gateways: list[Gateway]) -> Iterat
     """
     with ExitStack() as stack:
 
-        def start(name: str, service: Running, changes: Mapping[str, str] | None = None) -> Gateway:
-            gateway = stack.enter_context(open_gateway(name, upstream, service, changes))
+        def start(name: str, service: Running, changes: Mapping[str, str] | None = None, *, is_patient: bool = True) -> Gateway:
+            gateway = stack.enter_context(open_gateway(name, upstream, service, changes, is_patient=is_patient))
             running_gateways.append(gateway)
             stack.callback(running_gateways.remove, gateway)
             return gateway

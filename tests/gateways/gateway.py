@@ -41,6 +41,27 @@ ENVOY_OPTIONS = ["--disable-hot-restart", "--concurrency", "1", "--log-level", "
 NGINX_DIRECTIVES = "daemon off; master_process off;"
 """One process in the foreground: workers would outlive a master that is killed."""
 
+PATIENCE: Mapping[str, Mapping[str, str]] = {
+    "envoy": {"timeout: 0.1s": "timeout: 10s", "connect_timeout: 0.25s": "connect_timeout: 10s", "- timeout: 1s": "- timeout: 10s"},
+    "envoy-ext-authz": {
+        "timeout: 0.1s": "timeout: 10s",
+        "connect_timeout: 0.25s": "connect_timeout: 10s",
+        "- timeout: 1s": "- timeout: 10s",
+    },
+    "nginx": {"connect_timeout 100ms": "connect_timeout 10s", "read_timeout 250ms": "read_timeout 10s"},
+    "caddy": {"dial_timeout 100ms": "dial_timeout 10s", "header_timeout 250ms": "header_timeout 10s"},
+    "haproxy": {
+        "timeout connect 250ms": "timeout connect 10s",
+        "PATIENCE_MS = 250": "PATIENCE_MS = 10000",
+        "fall 1 rise 1": "fall 40 rise 1",
+    },
+}
+"""
+How long gateways wait for the service where that is not what a test is about, by folder.
+
+The examples let requests through after a tenth or a quarter of a second, and on a busy machine a service may have no core for that long.
+"""
+
 TRIES = 3
 """How often another port is tried if somebody was faster."""
 
@@ -176,6 +197,7 @@ class Gateway:
         name: One of `KINDS`.
         behind: The ports that it asks.
         changes: Texts of the example's files that are replaced for this test; each must be there.
+        is_patient: Whether it waits longer for the service than its example does; see `PATIENCE`.
 
     Raises:
         Missing: It is not installed.
@@ -184,6 +206,7 @@ class Gateway:
     name: str
     behind: Behind
     changes: Mapping[str, str] = field(default_factory=dict)
+    is_patient: bool = True
     port: int = field(init=False)
     admin_port: int = field(init=False)
     folder: Path = field(init=False)
@@ -211,13 +234,15 @@ class Gateway:
             HTTP_PORT: self.behind.http,
             GRPC_PORT: self.behind.grpc,
         }
-        unused = set(self.changes)
+        folder = (EXAMPLES / KINDS[self.name].config).parent
+        changes = {**(PATIENCE.get(folder.name, {}) if self.is_patient else {}), **self.changes}
+        unused = set(changes)
         for source in EXAMPLES.rglob("*"):
             if source.is_dir():
                 continue
             text = source.read_text(encoding="utf-8").replace(BALANCERS, f"{BALANCER}/32")
-            if source.parent == (EXAMPLES / KINDS[self.name].config).parent:
-                for old, new in self.changes.items():
+            if source.parent == folder:
+                for old, new in changes.items():
                     unused -= {old} if old in text else set()
                     text = text.replace(old, new)
             # Files name each other from the root of the repository, where they are started.

@@ -28,12 +28,14 @@ def open_service(rules: str, settings: Mapping[str, Any] | None = None) -> Runni
     return Running((EXAMPLES / rules).read_text(encoding="utf-8").replace(BALANCERS, f"{BALANCER}/32"), settings)
 
 
-def open_gateway(name: str, upstream: Upstream, service: Running, changes: Mapping[str, str] | None = None) -> Gateway:
+def open_gateway(
+    name: str, upstream: Upstream, service: Running, changes: Mapping[str, str] | None = None, *, is_patient: bool = True
+) -> Gateway:
     """
     A gateway, or a skipped test where it is not installed.
     """
     ports = {port: int(address.rpartition(":")[2]) for port, address in service.addresses.items()}
     try:
-        return Gateway(name, Behind(upstream.port, ports["http"], ports["grpc"]), changes or {})
+        return Gateway(name, Behind(upstream.port, ports["http"], ports["grpc"]), changes or {}, is_patient)
     except Missing as missing:
         pytest.skip(str(missing))

@@ -5,7 +5,8 @@ Envoy's rate limit filter and native rules, with the files of `examples/gateways
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from tests.conftest import Eventually
+    from tests.gateways.client import Client
     from tests.gateways.conftest import StartGateway, StartService
     from tests.gateways.gateway import Gateway
     from tests.gateways.starting import open_gateway, open_service
@@ -42,9 +44,35 @@ def logged(envoy: Gateway, path: str) -> dict[str, Any] | None:
     """
     The line of the access log about a path that was asked for once.
     """
-    lines = (line for line in envoy.log(1000).splitlines() if line.startswith("{"))
+    # What is behind the last line feed is half of a line.
+    whole = (envoy.folder / "log").read_text(encoding="utf-8", errors="replace").rpartition("\n")[0]
+    lines = (line for line in whole.splitlines() if line.startswith("{"))
     found: list[dict[str, Any]] = [line for line in map(json.loads, lines) if line["path"] == path]
     return found[0] if found else None
+
+
+class Failures(NamedTuple):
+    """
+    How often there was no answer to a question of Envoy, and how often the request went on all the same.
+    """
+
+    errors: int
+    allowed: int
+
+
+def failures(envoy: Gateway) -> Failures:
+    """
+    What Envoy has counted until now.
+    """
+    counters = envoy.stats(COUNTERS)
+    return Failures(counters.get("error", 0), counters.get("failure_mode_allowed", 0))
+
+
+def is_asked(client: Client) -> bool:
+    """
+    Whether the service is asked, and answers.
+    """
+    return "x-ratelimit-limit" in client.get("/").headers
 
 
 def test_an_allowed_request_reaches_the_api_and_is_told_what_is_left(envoy: Gateway, key: str) -> None:
@@ -164,8 +192,7 @@ def test_envoy_counts_the_answers(envoy: Gateway, key: str) -> None:
 
     after = envoy.stats(COUNTERS)
     assert [200, 200, 200, 429, 429] == statuses
-    assert (3, 2) == tuple(after[name] - before.get(name, 0) for name in ("ok", "over_limit"))
-    assert 0 == after.get("error", 0)
+    assert (3, 2, 0) == tuple(after.get(name, 0) - before.get(name, 0) for name in ("ok", "over_limit", "error"))
 
 
 def test_all_requests_get_our_headers_if_they_are_asked_for(start_service: StartService, start_gateway: StartGateway) -> None:
@@ -184,19 +211,27 @@ def test_all_requests_get_our_headers_if_they_are_asked_for(start_service: Start
 
 
 @pytest.mark.parametrize("end", ["kill", "freeze"])
-def test_without_the_service_envoy_does_what_its_file_says(end: str, start_service: StartService, start_gateway: StartGateway) -> None:
+def test_without_the_service_envoy_does_what_its_file_says(
+    end: str, start_service: StartService, start_gateway: StartGateway, eventually: Eventually
+) -> None:
     """
     Whether it is gone or does not answer: one Envoy lets requests through, the other refuses them.
     """
     service = start_service("envoy/rules.yaml")
-    gateways = [start_gateway("envoy", service, changes) for changes in (OPEN, CLOSED)]
-    assert [200, 200] == [gateway.client(x_api_key="somebody").get("/").status for gateway in gateways]
+    gateways = [start_gateway("envoy", service, changes, is_patient=False) for changes in (OPEN, CLOSED)]
+    clients = [gateway.client(x_api_key="somebody") for gateway in gateways]
+    for client in clients:
+        # A service that is late, on a busy machine, is counted as well.
+        eventually(partial(is_asked, client))
+    before = [failures(gateway) for gateway in gateways]
 
     getattr(service.process, end)()
 
-    assert [[200] * 5, [503] * 5] == [[gateway.client(x_api_key="somebody").get("/").status for _ in range(5)] for gateway in gateways]
-    counters = [gateway.stats(COUNTERS) for gateway in gateways]
-    assert [(5, 5), (5, 0)] == [(counter["error"], counter.get("failure_mode_allowed", 0)) for counter in counters]
+    assert [[200] * 5, [503] * 5] == [[client.get("/").status for _ in range(5)] for client in clients]
+    assert [(5, 5), (5, 0)] == [
+        (after.errors - counted.errors, after.allowed - counted.allowed)
+        for after, counted in zip(map(failures, gateways), before, strict=True)
+    ]
 
 
 def test_a_service_that_comes_back_is_asked_again(start_service: StartService, start_gateway: StartGateway, eventually: Eventually) -> None:
@@ -207,8 +242,8 @@ def test_a_service_that_comes_back_is_asked_again(start_service: StartService, s
     envoy = start_gateway("envoy", service, {"interval: 1s": "interval: 0.1s"})
     client = envoy.client(x_api_key="somebody")
     service.kill()
-    eventually(lambda: "x-ratelimit-limit" not in client.get("/").headers)
+    eventually(lambda: not is_asked(client))
 
     service.start()
 
-    eventually(lambda: "x-ratelimit-limit" in client.get("/").headers)
+    eventually(partial(is_asked, client), within=30)

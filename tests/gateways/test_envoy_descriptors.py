@@ -116,7 +116,7 @@ def test_instances_share_what_a_tenant_has_on_a_redis(
     """
     Two instances behind two Envoys, and one counter.
     """
-    store = {"store": f"{server.url()}?prefix={key}:", "budget": 2}
+    store = {"store": f"{server.url()}?prefix={key}:", "budget": 5}
     clients = [start_gateway(NAME, start_service(RULES, store)).client(x_tenant=key) for _ in range(2)]
 
     statuses = [client.get("/").status for client in clients * 6]

@@ -53,7 +53,7 @@ def test_an_instance_that_ends_costs_no_request(start_service: StartService, sta
     """
     It says so first, Envoy turns to the other one, and nobody is refused although Envoy refuses whom it cannot ask for.
     """
-    leaving, staying = (start_service("envoy/rules.yaml", {"shutdown.grace": 1.5}) for _ in range(2))
+    leaving, staying = (start_service("envoy/rules.yaml", {"shutdown.grace": 4}) for _ in range(2))
     endpoint = "              - endpoint: {address: {socket_address: {address: 127.0.0.1, port_value: PORT}}}\n"
     changes = {
         "failure_mode_deny: false": "failure_mode_deny: true",

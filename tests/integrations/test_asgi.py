@@ -115,9 +115,9 @@ def test_a_denied_head_has_no_body() -> None:
     assert int(denied.headers["content-length"]) > 100
 
 
-def test_headers_can_be_switched_off() -> None:
+def test_headers_can_be_switched_off(clock: ManualClock) -> None:
     """Then nothing is told, also on a denial; the body still says when to come back."""
-    with Served(RateLimit(make(), "1/minute", headers=False)) as served:
+    with Served(RateLimit(make(), "1/minute", headers=False, clock=clock)) as served:
         answers = [served.ask() for _ in range(2)]
 
     assert [200, 429] == [answer.status for answer in answers]

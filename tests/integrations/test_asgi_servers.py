@@ -5,6 +5,8 @@ The ASGI middleware with frameworks and servers as they are: several processes, 
 from __future__ import annotations
 
 import asyncio
+import itertools
+from collections import defaultdict
 from concurrent.futures import ThreadPoolExecutor
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
@@ -15,7 +17,7 @@ from tidegate.integrations.asgi import RateLimit
 
 if TYPE_CHECKING:
     from tests.conftest import Eventually
-    from tests.integrations.serving import Child, left
+    from tests.integrations.serving import Answer, Child, left
     from tests.servers import Single
 else:
     from servers import Single
@@ -43,18 +45,25 @@ def test_every_server_and_framework_is_limited(server: str, framework: str) -> N
 
 def test_four_workers_on_one_store_admit_exactly_the_limit(server: Single, eventually: Eventually) -> None:
     """Each key its quota, however its requests are spread over processes."""
-    keys = [f"workers-{number}-{server.pid}" for number in range(3)]
-    with Child("uvicorn", "fastapi", workers=4, env={"TIDEGATE_TEST_STORE": server.url()}) as child, ThreadPoolExecutor(8) as pool:
-        # The first to listen answers alone while the others still start.
-        eventually(lambda: len({answer.json["pid"] for answer in pool.map(child.ask, ["/healthz"] * 16)}) > 1, 30)
-        asked = [(key, pool.submit(child.ask, "/x", {"x-key": key})) for _ in range(LIMIT + 10) for key in keys]
-        answers = [(key, future.result()) for key, future in asked]
+    keys = (f"workers-{number}-{server.pid}" for number in itertools.count())
 
-    admitted = [(key, answer) for key, answer in answers if answer.status == 200]
-    assert dict.fromkeys(keys, LIMIT) == {key: sum(key == other for other, _ in admitted) for key in keys}
-    # What was left was told once for each count, whichever process told it.
-    assert all(sorted(left(answer)["limit"] for other, answer in admitted if other == key) == list(range(LIMIT)) for key in keys)
-    assert 1 < len({answer.json["pid"] for _, answer in admitted})
+    def are_several_asked(child: Child, pool: ThreadPoolExecutor) -> bool:
+        """
+        Asks for three new keys, whose quotas must hold in any case; and whether more than one process had a part in it.
+        """
+        asked = [(key, pool.submit(child.ask, "/x", {"x-key": key})) for key in itertools.islice(keys, 3) for _ in range(LIMIT + 10)]
+        by_key: defaultdict[str, list[Answer]] = defaultdict(list)
+        for key, future in asked:
+            if (answer := future.result()).status == 200:
+                by_key[key].append(answer)
+
+        # What was left was told once for each count, whichever process told it.
+        assert [list(range(LIMIT))] * 3 == [sorted(left(answer)["limit"] for answer in admitted) for admitted in by_key.values()]
+        return 1 < len({answer.json["pid"] for admitted in by_key.values() for answer in admitted})
+
+    with Child("uvicorn", "fastapi", workers=4, env={"TIDEGATE_TEST_STORE": server.url()}) as child, ThreadPoolExecutor(8) as pool:
+        # The first to listen answers alone while the others still start, or stand still.
+        eventually(lambda: are_several_asked(child, pool), 30)
 
 
 @pytest.mark.parametrize("quotas", ["1000/minute", "1000/minute, 1000 concurrent"])
@@ -82,7 +91,7 @@ async def test_a_frozen_store_does_not_stop_the_event_loop(quotas: str) -> None:
 
     assert {204} == set(statuses)
     # A call that blocks would take as long as the store is frozen: until the test is cut off. The bounds are those of a busy machine.
-    assert stall < 1.0
+    assert stall < 10.0
     assert took < 20.0
 
 

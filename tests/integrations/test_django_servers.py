@@ -98,7 +98,7 @@ def test_a_frozen_store_does_not_stop_the_site() -> None:
     """
     Each request waits for its budget at most, and is then decided here.
     """
-    with Single() as store, uvicorn("1000/hour", STORE=store.url(), BUDGET=0.2) as site:
+    with Single() as store, uvicorn("1000/hour", STORE=store.url(), BUDGET=1.0) as site:
         before = site.ask()
         store.freeze()
         try:

@@ -124,7 +124,7 @@ async def test_a_wait_does_not_block_the_loop() -> None:
     """
     Other tasks run meanwhile.
     """
-    with LimitedServer(in_turn(Answer(fields={"RateLimit": '"a";r=0;t=1'}))) as server:
+    with LimitedServer(in_turn(Answer(fields={"RateLimit": '"a";r=0;t=3'}))) as server:
         async with httpx.AsyncClient(transport=AsyncPacedTransport()) as client:
             await client.get(server.url)
             waiting = asyncio.create_task(client.get(server.url))

@@ -147,7 +147,7 @@ def where(request: pytest.FixtureRequest, server: Single, monkeypatch: pytest.Mo
     """
     if request.param == "store":
         prefix = f"remote{os.getpid()}.{next(_NUMBERS)}:"
-        yield {"quotas": f"{LIMIT}/hour", "store": f"{server.url()}?prefix={prefix}", "budget": 20.0}
+        yield {"quotas": f"{LIMIT}/hour", "store": f"{server.url()}?prefix={prefix}&connect_timeout=10s", "budget": 20.0}
         return
     # The budget of a client is shorter than a busy machine may take.
     monkeypatch.setattr("tidegate.client.options.BUDGET", 10.0)

@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 PATIENCE = 5.0
 """A budget for tests of counts: a busy machine must not turn them into tests of the fallback."""
 
+CONNECTS = "connect_timeout=10s"
+"""As above: nor must it end an attempt to connect."""
+
 _NUMBERS = itertools.count()
 
 
@@ -66,7 +69,7 @@ def url(server: Single, prefix: str) -> str:
     """
     The shared server, under the prefix of this test.
     """
-    return f"{server.url()}?prefix={prefix}"
+    return f"{server.url()}?prefix={prefix}&{CONNECTS}"
 
 
 @pytest.fixture
@@ -74,7 +77,7 @@ def cluster_url(cluster: Cluster, prefix: str) -> str:
     """
     The shared cluster, under the prefix of this test.
     """
-    return f"{cluster.url()}?prefix={prefix}"
+    return f"{cluster.url()}?prefix={prefix}&{CONNECTS}"
 
 
 @pytest.fixture

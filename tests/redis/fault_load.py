@@ -4,6 +4,8 @@ Load on a limiter while its store is broken on purpose: what every caller saw, a
 
 from __future__ import annotations
 
+import os
+import sys
 import threading
 from collections import Counter, defaultdict
 from dataclasses import dataclass
@@ -22,6 +24,8 @@ STALL_S = 0.05
 """A machine that is late by more has taken the whole budget from somebody."""
 WITHIN_S = 45.0
 """When the store has to decide again on such a machine."""
+ROOM = 10
+"""What is left of a key of which something can be admitted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +58,7 @@ class Load:
     Threads that ask again and again, from `with` to the end of its block.
 
     The pause between two questions is a wait like that for a store, on the same threads. How much longer it takes than it should is what
-    the machine adds to every wait.
+    the machine adds to every wait. Who asks all the time does not see a stall as one, so on each core there is a witness who only waits.
 
     Args:
         limiter: Who is asked.
@@ -69,8 +73,14 @@ class Load:
         self._pause = pause
         self._seen: list[list[Seen]] = [[] for _ in range(threads)]
         self._late: list[list[float]] = [[] for _ in range(threads)]
+        self._left: dict[str, int] = {}
         self._stop = threading.Event()
         self._threads = [threading.Thread(target=self._work, args=(number,)) for number in range(threads)]
+        for core in sorted(os.sched_getaffinity(0)) if sys.platform == "linux" else [0]:
+            self._late.append([])
+            self._threads.append(threading.Thread(target=self._witness, args=(core, self._late[-1])))
+        self.gone_at: float | None = None
+        """When the server was surely gone, where the fault knows."""
 
     def __enter__(self) -> Self:
         for thread in self._threads:
@@ -90,8 +100,17 @@ class Load:
             decision = self.limiter.check(key)
             end = perf_counter()
             seen.append(Seen(key, start, end - start, decision.allowed, decision.reason))
+            self._left[key] = decision.remaining or 0
             self._stop.wait(self._pause)
             late.append(perf_counter() - end - self._pause)
+
+    def _witness(self, core: int, late: list[float]) -> None:
+        if sys.platform == "linux":
+            os.sched_setaffinity(0, {core})  # of this thread alone
+        while not self._stop.is_set():
+            start = perf_counter()
+            self._stop.wait(self._pause)
+            late.append(perf_counter() - start - self._pause)
 
     def go_on(self, seconds: float) -> None:
         """
@@ -119,6 +138,18 @@ class Load:
         last = [seen[-5:] for seen in self._seen]
         return self.limiter.health().status == "ok" and all(seen and not any(one.reason for one in seen) for seen in last)
 
+    def is_ready(self) -> bool:
+        """
+        Whether the store decides, and has something left of some key: after a start that took long, all of them may be used up at once.
+        """
+        return self.is_enforced() and any(left >= ROOM for left in self._left.copy().values())
+
+    def note_end(self) -> None:
+        """
+        Notes that the server is gone.
+        """
+        self.gone_at = perf_counter()
+
     @property
     def seen(self) -> list[Seen]:
         """All decisions so far, in the order in which they were asked for."""
@@ -127,7 +158,7 @@ class Load:
     @property
     def stall_s(self) -> float:
         """By how much the machine was late at its worst: a stall that hits one wait in a thousand may hit two in another thousand."""
-        return max(late for lates in self._late for late in lates)
+        return max((late for lates in self._late for late in lates), default=0.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,6 +170,7 @@ class Story:
         seen: Every decision.
         stall_s: By how much the machine was late at its worst.
         broke_at: When the fault began.
+        gone_at: When nobody could be answered by the broken server any more; the same, where the fault does not know better.
         mended_at: When it ended.
         enforced_at: When the store decided again.
         by_reason: Decisions without the store, by reason, as the limiter counted them.
@@ -147,6 +179,7 @@ class Story:
     seen: tuple[Seen, ...]
     stall_s: float
     broke_at: float
+    gone_at: float
     mended_at: float
     enforced_at: float
     by_reason: dict[str, int]
@@ -159,6 +192,14 @@ class Story:
         A probe that meets a machine which stands still has failed, and each one that fails doubles the time to the next, up to ten seconds.
         """
         return 15.0 if self.stall_s < STALL_S else WITHIN_S
+
+    @property
+    def strays(self) -> Counter[str]:
+        """
+        What was admitted of each key without the store although nothing was wrong with it: the machine stood still.
+        """
+        is_as_it_should_be = [one for one in self.seen if one.start < self.broke_at or one.start > self.enforced_at]
+        return Counter(one.key for one in is_as_it_should_be if one.is_allowed and one.reason)
 
     @property
     def reasons(self) -> set[str]:
@@ -198,14 +239,15 @@ def suffer(limiter: Limiter, fault: Callable[[Load], None], *, within: float = W
     """
     with Load(limiter) as load:
         load.go_on(0.3)
-        load.go_on_until(load.is_enforced, within)
+        load.go_on_until(load.is_ready, within)
         broke_at = perf_counter()
         fault(load)
         mended_at = perf_counter()
         load.go_on_until(load.is_enforced, within)
         enforced_at = perf_counter()
         load.go_on(0.5)
-    return Story(tuple(load.seen), load.stall_s, broke_at, mended_at, enforced_at, limiter.health().degraded)
+    gone_at = load.gone_at or broke_at
+    return Story(tuple(load.seen), load.stall_s, broke_at, gone_at, mended_at, enforced_at, limiter.health().degraded)
 
 
 def quantile(values: Iterable[float], share: float) -> float:

@@ -47,9 +47,10 @@ def limiter(request: pytest.FixtureRequest, clocked: Single, prefix: str, eventu
     """
     A limiter on that server, of every algorithm; at the beginning of a window, if those have one.
     """
-    if request.param == "fixed_window":
-        eventually(lambda: time_of(clocked) % WINDOW_S < 0.2)
-    with Limiter(STEPPED[request.param], store=f"{clocked.url()}?prefix={prefix}", budget=1.0) as limiter:
+    with Limiter(STEPPED[request.param], store=f"{clocked.url()}?prefix={prefix}", budget=5.0) as limiter:
+        # Not before the limiter is connected: that takes its time on a busy machine.
+        if request.param == "fixed_window":
+            eventually(lambda: time_of(clocked) % WINDOW_S < 0.2)
         yield limiter
 
 
@@ -96,11 +97,11 @@ def test_a_server_clock_that_goes_back_denies_for_one_more_window_at_most(
     """
     Not for as long as the step was, and nothing is admitted that was not before.
     """
+    began = perf_counter()
     assert LIMIT == admitted(limiter, LIMIT)
     clocked.step_clock(step_s)
-    stepped = perf_counter()
 
-    assert admitted(limiter, 50) <= refilled(limiter, stepped)
+    assert admitted(limiter, 50) <= refilled(limiter, began)
     eventually(lambda: limiter.check("a").allowed, within=2 * WINDOW_S + SLACK_S)
     eventually(lambda: limiter.peek("a").remaining == LIMIT, within=2 * WINDOW_S + SLACK_S)
 
@@ -110,11 +111,11 @@ def test_a_server_clock_that_jumps_forward_grants_one_more_window_at_most(limite
     """
     What was used is forgotten once.
     """
+    began = perf_counter()
     assert LIMIT == admitted(limiter, LIMIT)
     clocked.step_clock(step_s)
-    stepped = perf_counter()
 
-    assert admitted(limiter, 50) <= LIMIT + refilled(limiter, stepped)
+    assert admitted(limiter, 50) <= LIMIT + refilled(limiter, began)
 
 
 def test_a_server_clock_that_jumps_to_and_fro_grants_one_more_window_at_most(
@@ -123,13 +124,13 @@ def test_a_server_clock_that_jumps_to_and_fro_grants_one_more_window_at_most(
     """
     The second half of the error takes nothing back, and gives nothing.
     """
+    began = perf_counter()
     assert LIMIT == admitted(limiter, LIMIT)
     clocked.step_clock(3600)
     first = admitted(limiter, 50)
     clocked.step_clock(-3600)
-    stepped = perf_counter()
 
-    assert first + admitted(limiter, 50) <= LIMIT + refilled(limiter, stepped)
+    assert first + admitted(limiter, 50) <= LIMIT + refilled(limiter, began)
     eventually(lambda: limiter.check("a").allowed, within=2 * WINDOW_S + SLACK_S)
 
 
@@ -154,7 +155,7 @@ def admitted(limiter: Limiter, checks: int) -> int:
 
 def refilled(limiter: Limiter, since: float) -> int:
     """
-    What came back by itself since then: of a bucket all the time, of a window when it is over.
+    What came back by itself since then, the first charge: of a bucket all the time, of a window when it is over.
     """
-    elapsed = perf_counter() - since + 1  # the step itself takes time
+    elapsed = perf_counter() - since + 1  # a fixed window has begun before the first charge
     return LIMIT if elapsed >= WINDOW_S else round(elapsed * LIMIT / WINDOW_S) if "burst" in str(limiter.quotas[0]) else 0

@@ -40,11 +40,13 @@ REPLICATED_S = 0.1
 
 def _kill_of_sentinel(load: Load, servers: Sentinel) -> None:
     old = servers.kill_primary()
+    load.note_end()
     servers.wait_for_new_primary(old)
 
 
 def _freeze_of_sentinel(load: Load, servers: Sentinel) -> None:
     old = servers.freeze_primary()
+    load.note_end()
     servers.wait_for_new_primary(old)
     old.thaw()
 
@@ -52,12 +54,14 @@ def _freeze_of_sentinel(load: Load, servers: Sentinel) -> None:
 def _kill_of_cluster(load: Load, cluster: Cluster) -> None:
     old = cluster.primary_of(0)
     old.kill()
+    load.note_end()
     cluster.wait_for_failover(0, old)
 
 
 def _freeze_of_cluster(load: Load, cluster: Cluster) -> None:
     old = cluster.primary_of(0)
     old.freeze()
+    load.note_end()
     cluster.wait_for_failover(0, old)
     old.thaw()
 
@@ -114,10 +118,13 @@ def test_no_window_has_more_than_the_rule_and_what_was_not_replicated(name: str)
     A replica that takes over does not know the last charges of its primary.
     """
     story = story_of(name)
-    lost = Counter(one.key for one in story.seen if one.is_allowed and not one.reason and -REPLICATED_S <= one.start - story.broke_at <= 0)
+    # A machine that stands still holds up the replica as well.
+    since = story.broke_at - REPLICATED_S - story.stall_s
+    lost = Counter(one.key for one in story.seen if one.is_allowed and not one.reason and since <= one.start <= story.gone_at)
     most = most_in_window(story.seen, WINDOW_S)
+    more = lost + story.strays
 
-    assert all(count <= LIMIT + IN_FLIGHT + lost[key] for key, count in most.items()), (most, lost, story.summary(name))
+    assert all(count <= LIMIT + IN_FLIGHT + more[key] for key, count in most.items()), (most, more, story.summary(name))
 
 
 def test_callers_are_still_admitted_before_another_takes_over(name: str) -> None:

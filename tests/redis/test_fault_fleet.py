@@ -4,6 +4,7 @@ Several processes that lose the store at the same moment admit no more together 
 
 from __future__ import annotations
 
+from collections import Counter
 from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
@@ -13,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from tests.conftest import Eventually
-    from tests.redis.fault_load import most_in_window
+    from tests.redis.fault_load import Seen, most_in_window
     from tests.redis.fault_worker import Worker
     from tests.servers import Single
 else:
@@ -23,8 +24,10 @@ else:
 
 WORKERS = 3
 KEYS = ["a", "b", "c", "d"]
-UNSEEN = 6
-"""What two processes take of a key between two questions of the third: some 10 ms."""
+BUDGET_S = 0.4
+"""Longer than a busy machine stands still: servers that work must not look like ones that do not."""
+IN_FLIGHT = 6
+"""What each thread asks of the store when it goes away, and may be admitted by both."""
 
 
 @pytest.fixture
@@ -50,7 +53,7 @@ def open_all(workers: list[Worker], server: Single, quotas: str, eventually: Eve
     Opens a limiter in each, and waits until all know of all.
     """
     for worker in workers:
-        worker.ask("open", {"quotas": quotas, "store": server.url(), "budget": 0.05})
+        worker.ask("open", {"quotas": quotas, "store": server.url(), "budget": BUDGET_S})
     eventually(lambda: all(worker.ask("health")["instances"] == WORKERS for worker in workers))
 
 
@@ -96,7 +99,7 @@ def test_a_limit_below_the_number_of_instances_is_not_rounded_up(workers: list[W
 
 def test_no_window_of_the_fleet_has_more_than_the_rule(workers: list[Worker], own_server: Single, eventually: Eventually) -> None:
     """
-    Under load, before and during an outage. What the others take between two questions of a process, that process does not know.
+    Under load, before and during an outage. What the others take after the last answer that a process has, that process does not know.
     """
     open_all(workers, own_server, "60/2s", eventually)
     for worker in workers:
@@ -104,11 +107,23 @@ def test_no_window_of_the_fleet_has_more_than_the_rule(workers: list[Worker], ow
     eventually(lambda: own_server.command("DBSIZE") == len(KEYS) + 1)
     own_server.freeze()
     eventually(lambda: all(worker.ask("health")["status"] == "down" for worker in workers))
-    seen = [one for worker in workers for one in worker.stop()]
+    by_worker = [worker.stop() for worker in workers]
     own_server.thaw()
+    seen = [one for of_worker in by_worker for one in of_worker]
+    unseen = Counter({key: max(unseen_by(own, by_worker, key) for own in by_worker) for key in KEYS})
+    most = most_in_window(seen, 2)
 
     assert any(one.reason and one.is_allowed for one in seen)
-    assert max(most_in_window(seen, 2).values()) <= 60 + UNSEEN
+    assert all(count <= 60 + IN_FLIGHT + unseen[key] for key, count in most.items()), (most, unseen)
+
+
+def unseen_by(own: list[Seen], by_worker: list[list[Seen]], key: str) -> int:
+    """
+    How much of a key the store gave to others after it gave its last answer to this process.
+    """
+    heard_at = max((one.start for one in own if one.key == key and not one.reason), default=0.0)
+    others = (one for of_worker in by_worker if of_worker is not own for one in of_worker)
+    return sum(one.key == key and one.is_allowed and not one.reason and one.end > heard_at for one in others)
 
 
 def count(answers: list[list[object]]) -> int:

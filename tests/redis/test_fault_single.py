@@ -142,7 +142,7 @@ def test_no_window_has_more_than_the_rule(name: str) -> None:
     story = story_of(name)
     most = most_in_window(story.seen, WINDOW_S)
 
-    assert max(most.values()) <= LIMIT + IN_FLIGHT, (most, story.summary(name))
+    assert all(count <= LIMIT + IN_FLIGHT + story.strays[key] for key, count in most.items()), (most, story.strays, story.summary(name))
 
 
 def test_callers_are_still_admitted_while_the_store_is_away(name: str) -> None:

@@ -100,16 +100,17 @@ def test_who_waits_as_long_as_told_is_admitted(quotas: str, make: Make, eventual
     limiter = make(quotas)
     while limiter.check("key").allowed:
         pass
-    asked = 0
+    was_remembered = False
 
-    def is_admitted() -> bool:
-        nonlocal asked
-        asked += 1
-        return limiter.allow("key")
+    def is_admitted_after_a_denial_by_the_cache() -> bool:
+        # A machine that stands still may let a whole window pass unseen: then the next one is used up.
+        nonlocal was_remembered
+        is_admitted = limiter.allow("key")
+        is_over = is_admitted and was_remembered
+        was_remembered = not is_admitted and limiter.health().deny_cache_hits > 0
+        return is_over
 
-    eventually(is_admitted, within=2)
-    assert limiter.health().deny_cache_hits > 0
-    assert asked > 1
+    eventually(is_admitted_after_a_denial_by_the_cache, within=5)
 
 
 def test_another_cost_is_asked(make: Make) -> None:

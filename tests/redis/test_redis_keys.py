@@ -199,15 +199,15 @@ def test_a_secret_changes_the_names(make: Make, server: Single, prefix: str) -> 
 
 LIVES = {
     # The quota, and the longest that a counter may stay after one request, in milliseconds.
-    "sliding_window": ("5/10s", 10_000),
-    "sliding_window_log": ("5/10s sliding_window_log", 10_000),
-    "sliding_window_counter": ("5/10s sliding_window_counter", 20_000),
-    "sliding_window_ring": ("5/10s sliding_window_counter buckets 5", 12_000),
-    "fixed_window": ("5/10s fixed_window", 10_000),
-    "gcra": ("5/10s burst 3", 2_000),
-    "leaky_bucket": ("5/10s queue 10s", 2_000),
-    "concurrency": ("5 concurrent ttl 10s", 10_000),
-    "min_interval": ("5/10s min_interval 1s", 10_000),
+    "sliding_window": ("5/100s", 100_000),
+    "sliding_window_log": ("5/100s sliding_window_log", 100_000),
+    "sliding_window_counter": ("5/100s sliding_window_counter", 200_000),
+    "sliding_window_ring": ("5/100s sliding_window_counter buckets 5", 120_000),
+    "fixed_window": ("5/100s fixed_window", 100_000),
+    "gcra": ("5/100s burst 3", 20_000),
+    "leaky_bucket": ("5/100s queue 100s", 20_000),
+    "concurrency": ("5 concurrent ttl 100s", 100_000),
+    "min_interval": ("5/100s min_interval 10s", 100_000),
 }
 
 

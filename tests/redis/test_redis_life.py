@@ -23,6 +23,7 @@ else:
     from servers import Fake, Proxy, Single
 
 BUDGET = 0.05
+"""For stores that do not answer."""
 
 
 def is_decided_by_the_store(limiter: Limiter) -> bool:
@@ -42,15 +43,16 @@ def test_a_limiter_starts_without_its_store_and_heals(make: Make, eventually: Ev
     with Single() as server:
         server.kill()
         before = time.monotonic()  # noqa: TID251 - how long a start takes
-        limiter = make("5/hour", store=server.url(), budget=BUDGET)
+        limiter = make("5/hour", store=f"{server.url()}?connect_timeout=60s")
         took = time.monotonic() - before  # noqa: TID251 - as above
 
-        assert took < 0.5
+        # Much less than connecting may take, and more than a busy machine stands still.
+        assert took < 10
         assert "down" == limiter.health().status
         assert [True] * 5 + [False] * 2 == [limiter.check("alone").allowed for _ in range(7)]
 
         server.restart()
-        eventually(lambda: is_decided_by_the_store(limiter))
+        eventually(lambda: is_decided_by_the_store(limiter), 20)
         other = make("5/hour", store=server.url())
         admitted = [one.check("together") for one in (limiter, other) * 4]
 
@@ -72,16 +74,21 @@ def test_a_store_that_never_answers_holds_up_the_start_for_no_longer_than_connec
     """
     And decisions no longer than the budget.
     """
+    starts, decisions = [], []
     with Fake("silent") as fake:
-        before = time.monotonic()  # noqa: TID251 - how long a start takes
-        limiter = make("5/hour", store=f"{fake.url}?connect_timeout=200ms", budget=BUDGET)
-        started = time.monotonic()  # noqa: TID251 - as above
-        said = [limiter.check("key") for _ in range(20)]
-        took = time.monotonic() - started  # noqa: TID251 - as above
+        for _ in range(4):
+            before = time.monotonic()  # noqa: TID251 - how long a start takes
+            limiter = make("5/hour", store=f"{fake.url}?connect_timeout=200ms", budget=BUDGET)
+            started = time.monotonic()  # noqa: TID251 - as above
+            said = [limiter.check("key") for _ in range(20)]
+            starts.append(started - before)
+            decisions.append(time.monotonic() - started)  # noqa: TID251 - as above
 
-        assert started - before < 1
-        assert took < 20 * BUDGET + 0.5
-        assert all(decision.degraded for decision in said)
+            assert all(decision.degraded for decision in said)
+
+    # A busy machine that stands still does not do so each time.
+    assert min(starts) < 1
+    assert min(decisions) < 20 * BUDGET + 0.5
 
 
 def test_what_was_admitted_without_the_store_is_told_to_it(make: Make, eventually: Eventually) -> None:
@@ -89,13 +96,13 @@ def test_what_was_admitted_without_the_store_is_told_to_it(make: Make, eventuall
     It counts in the store afterwards, as if it had been asked.
     """
     with Single() as server, Proxy(server.port) as proxy:
-        limiter = make("10/hour", store=proxy.url, budget=BUDGET)
+        limiter = make("10/hour", store=proxy.url)
         limiter.check("key", 3)
         proxy.refuse()
         eventually(lambda: limiter.health().status == "down" or not limiter.peek("nobody"))
         said = [limiter.check("key") for _ in range(4)]
         proxy.pass_through()
-        eventually(lambda: is_decided_by_the_store(limiter) and limiter.health().owed == 0)
+        eventually(lambda: is_decided_by_the_store(limiter) and limiter.health().owed == 0, 20)
         witness = make("10/hour", store=server.url())
 
         assert [True] * 4 == [decision.allowed for decision in said]

@@ -18,6 +18,8 @@ else:
 
 SECRET = "hunter2"
 SHORT = "connect_timeout=300ms"
+LONG = "connect_timeout=10s"
+"""For servers that answer, also where a busy machine stands still meanwhile."""
 
 
 def is_told(limiter: Limiter, *parts: str) -> bool:
@@ -81,7 +83,7 @@ def test_a_cluster_address_of_a_single_server_is_told(server: Single, make: Make
     """
     With the address to use.
     """
-    limiter = make("5/minute", store=f"redis+cluster://{server.address}")
+    limiter = make("5/minute", store=f"redis+cluster://{server.address}?{LONG}")
 
     assert "store_protocol" == limiter.check("key").reason
     eventually(lambda: is_told(limiter, "is no server of a cluster", f"use redis://{server.address}"))
@@ -92,7 +94,7 @@ def test_a_single_address_of_a_cluster_is_told(cluster: Cluster, make: Make, eve
     With the address to use.
     """
     address = cluster.nodes[0].address
-    limiter = make("5/minute", store=f"redis://{address}")
+    limiter = make("5/minute", store=f"redis://{address}?{LONG}")
 
     assert "store_protocol" == limiter.check("key").reason
     eventually(lambda: is_told(limiter, "is a server of a cluster", f"use redis+cluster://{address}"))
@@ -102,7 +104,7 @@ def test_a_sentinel_address_of_a_server_with_data_is_told(server: Single, make: 
     """
     With the address to use.
     """
-    limiter = make("5/minute", store=f"redis+sentinel://{server.address}/mymaster")
+    limiter = make("5/minute", store=f"redis+sentinel://{server.address}/mymaster?{LONG}")
 
     assert "store_protocol" == limiter.check("key").reason
     eventually(lambda: is_told(limiter, "is no sentinel", f"use redis://{server.address}"))
@@ -113,7 +115,7 @@ def test_a_single_address_of_a_sentinel_is_told(sentinel: Sentinel, make: Make, 
     With the address to use.
     """
     address = sentinel.sentinels[0].address
-    limiter = make("5/minute", store=f"redis://{address}")
+    limiter = make("5/minute", store=f"redis://{address}?{LONG}")
 
     assert "store_protocol" == limiter.check("key").reason
     eventually(lambda: is_told(limiter, "is a sentinel", f"use redis+sentinel://{address}/"))
@@ -123,7 +125,7 @@ def test_a_name_that_sentinels_do_not_know_is_told(sentinel: Sentinel, make: Mak
     """
     With those that they know.
     """
-    limiter = make("5/minute", store=f"redis+sentinel://{sentinel.sentinels[0].address}/other")
+    limiter = make("5/minute", store=f"redis+sentinel://{sentinel.sentinels[0].address}/other?{LONG}")
 
     assert "store_protocol" == limiter.check("key").reason
     eventually(lambda: is_told(limiter, "other", "it knows mymaster"))
@@ -140,7 +142,7 @@ def test_a_wrong_password_is_told(login: Login | None, said: str, make: Make, ev
     """
     with Single(password="sesame") as server:
         address = server.url(login=login) if login else f"redis://{server.address}"
-        limiter = make("5/minute", store=address)
+        limiter = make("5/minute", store=f"{address}?{LONG}")
 
         assert "store_access" == limiter.check("key").reason
         eventually(lambda: is_told(limiter, "denies access", said))
@@ -162,7 +164,7 @@ def test_a_user_without_rights_is_reported(rights: str, said: str, make: Make, e
     With what the server refused.
     """
     with Single(acl=["user default off", f"user limiter on >{SECRET} {rights}"]) as server:
-        limiter = make("5/minute", store=server.url(login=Login(SECRET, "limiter")))
+        limiter = make("5/minute", store=f"{server.url(login=Login(SECRET, 'limiter'))}?{LONG}")
         decisions = [limiter.check("key") for _ in range(7)]
 
         assert "store_access" == decisions[0].reason

@@ -43,7 +43,8 @@ def sentinel() -> Iterator[Sentinel]:
     """
     A primary, its replica and their sentinels.
     """
-    with Sentinel() as servers:
+    # Nobody kills it, so nobody is to be thought down who has no core for a second.
+    with Sentinel(down_after_ms=4_000) as servers:
         yield servers
 
 
@@ -52,5 +53,6 @@ def cluster() -> Iterator[Cluster]:
     """
     Three primaries and three replicas.
     """
-    with Cluster() as cluster:
+    # As above.
+    with Cluster(node_timeout_ms=4_000) as cluster:
         yield cluster

@@ -9,6 +9,7 @@ import json
 import signal
 import threading
 from dataclasses import dataclass, field
+from time import perf_counter
 from typing import TYPE_CHECKING
 
 import grpc
@@ -32,6 +33,8 @@ rules:
 CHECK = "/api/v1/rate-limit/check"
 METHOD = "/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit"
 HEALTH = "/grpc.health.v1.Health/Check"
+LINGER_S = 0.25
+"""Half as long as an idle connection is kept for requests that are on their way when the service closes."""
 SERVING, NOT_SERVING = b"\x08\x01", b"\x08\x02"
 
 
@@ -50,20 +53,29 @@ class Load:
         Asks until the end.
         """
         body = json.dumps({"client_id": "load"})
+        began_at = perf_counter()
         connection = http.client.HTTPConnection(self.address, timeout=20)
         while True:
-            if connection.sock is None:
+            before, began_at = began_at, perf_counter()
+            is_kept = connection.sock is not None
+            if not is_kept:
                 try:
                     connection.connect()
                 except ConnectionRefusedError:
                     return
+            sent_at: float | None = None
             try:
                 connection.request("POST", CHECK, body, {"content-type": "application/json"})
+                sent_at = perf_counter()
                 response = connection.getresponse()
                 response.read()
             except OSError as error:
-                self.lost.append(repr(error))
-                return
+                # Who was held up, on a busy machine, asks on a connection that has ended meanwhile: no service can help that.
+                if not is_kept or (sent_at or perf_counter()) - before < LINGER_S:
+                    self.lost.append(repr(error))
+                    return
+                connection.close()
+                continue
             if response.status != 200:  # OK
                 self.lost.append(f"status {response.status}")
             self.answered += 1
@@ -109,7 +121,7 @@ def test_sigterm_loses_no_request(grace: int, serve: Serve, eventually: Eventual
     threads = [threading.Thread(target=load.run) for load in loads]
     for thread in threads:
         thread.start()
-    eventually(lambda: all(load.answered > 10 for load in loads))  # all are at work
+    eventually(lambda: all(load.answered > 10 for load in loads), within=30)  # all are at work
     service.send(signal.SIGTERM)
     for thread in threads:
         thread.join()

@@ -158,7 +158,7 @@ def test_the_document_is_complete_for_a_store_in_the_process() -> None:
 
 def test_the_document_is_complete_for_a_shared_store(server: Single, eventually: Eventually) -> None:
     """The same where the counters are elsewhere."""
-    with here(RULES, {"store": server.url(), "budget": "2s"}) as service:
+    with here(RULES, {"store": server.url(), "budget": "10s"}) as service:
         check(service, "alice")
         eventually(lambda: sample(service, "ratelimit_instances") >= 1)
         text, trips = page(service), sample(service, "ratelimit_store_round_trips_total")

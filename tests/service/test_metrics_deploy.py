@@ -177,6 +177,13 @@ class Prometheus:
         """
         return self.address is not None and ask(self.address, "GET", "/-/ready").status == 200
 
+    def groups(self) -> list[Any]:
+        """
+        The alerts as it sees them.
+        """
+        found: list[Any] = ask(str(self.address), "GET", "/api/v1/rules").json["data"]["groups"]
+        return found
+
     def query(self, query: str) -> list[Any]:
         """
         Asks it.
@@ -203,8 +210,9 @@ def test_every_query_is_answered_by_a_real_prometheus(tmp_path: Path, eventually
                 return bool(prometheus.query('rate(ratelimit_checks_total{outcome="denied"}[1m]) > 0'))
 
             eventually(has_rates, within=30)
+            eventually(lambda: {"ok"} == {rule["health"] for group in prometheus.groups() for rule in group["rules"]}, within=30)
             answered = {where: prometheus.query(query) for where, query in QUERIES}
-            groups = ask(str(prometheus.address), "GET", "/api/v1/rules").json["data"]["groups"]
+            groups = prometheus.groups()
         finally:
             prometheus.process.kill()
 

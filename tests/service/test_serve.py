@@ -122,9 +122,9 @@ def test_sighup_loads_the_rules_again(serve: Serve, eventually: Eventually) -> N
 
     assert "2 problems" in service.log
     assert 2 == limit_of(service)
-    ready = service.ask("GET", "/readyz")
-    assert 200 == ready.status
-    assert b"rules" in ready.body
+    # Noted after it was logged.
+    eventually(lambda: b"rules" in service.ask("GET", "/readyz").body)
+    assert 200 == service.ask("GET", "/readyz").status
 
     service.write_rules(RULES)
     service.send(signal.SIGHUP)

@@ -158,10 +158,11 @@ def test_bad_certificates_keep_the_old_ones_and_are_told(
     def told() -> str:
         return ask(service.http, "GET", "/readyz", context=trusting(old)).body.decode()
 
-    eventually(lambda: "http.tls.key" in told())
-    assert "does not belong to the certificate" in told()
+    # A half of the key, which is copied byte by byte, has another problem.
+    eventually(lambda: "http.tls.key" in told() and "does not belong to the certificate" in told())
     eventually(lambda: "certificates refused, those in force stay: http.tls.key" in service.log)
     assert is_trusted(service, old)
     replace(tmp_path, new)
     eventually(lambda: is_trusted(service, new))
-    assert "http.tls" not in ask(service.http, "GET", "/readyz", context=trusting(new)).body.decode()
+    # Noted after they are in force.
+    eventually(lambda: "http.tls" not in ask(service.http, "GET", "/readyz", context=trusting(new)).body.decode())

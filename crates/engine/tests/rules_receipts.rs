@@ -153,3 +153,19 @@ fn settling_a_costly_rule_leaves_the_count_of_requests_alone() {
     limiter.engine.settle_decision(&decision, 0).expect("a call that makes sense");
     assert_eq!(limiter.left(""), [8, 400], "it was none");
 }
+
+#[test]
+fn a_rule_whose_cost_was_stated_too_low_pays_the_true_one() {
+    let limiter = Ruled::new(&[json!({"name": "requests"}), by_size("tokens", "1000/minute", 500)]);
+    let decision = limiter.check("size=0");
+    limiter.engine.settle_decision(&decision, 400).expect("a call that makes sense");
+    assert_eq!(limiter.left(""), [9, 600], "nothing was taken for it, and one request");
+    let limiter = Ruled::new(&[by_size("tokens", "1000/minute", 500)]);
+    let decision = limiter.check("size=0");
+    assert!(limiter.engine.settle_decision(&decision, 400).is_err(), "nothing was taken: it is no receipt");
+    limiter.engine.debit_decision(&decision, 400).expect("a call that makes sense");
+    assert_eq!(limiter.left(""), [600]);
+    let decision = limiter.check("size=300");
+    limiter.engine.debit_decision(&decision, 200).expect("a call that makes sense");
+    assert_eq!(limiter.left(""), [300], "nothing is given back");
+}

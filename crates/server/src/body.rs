@@ -8,6 +8,7 @@ use bytes::Bytes;
 use http::HeaderMap;
 use http_body::{Frame, SizeHint};
 use tokio::sync::mpsc::Receiver;
+use tokio::time::Instant;
 
 /// A body: nothing, some bytes, messages that come one by one, or what somebody else sends; trailers at the end if the protocol has them.
 #[derive(Debug)]
@@ -25,9 +26,12 @@ enum Content {
 }
 
 /// A body that comes from elsewhere, and may break off.
-pub trait Foreign: http_body::Body<Data = Bytes, Error = BrokenOff> + fmt::Debug + Send {}
-
-impl<B: http_body::Body<Data = Bytes, Error = BrokenOff> + fmt::Debug + Send> Foreign for B {}
+pub trait Foreign: http_body::Body<Data = Bytes, Error = BrokenOff> + fmt::Debug + Send {
+    /// When all of it has to have gone, if that is limited. It breaks off by itself when it is asked for more; who does not take it is not asked.
+    fn deadline(&self) -> Option<Instant> {
+        None
+    }
+}
 
 /// A body ended before its end. Whoever reads it learns that from its connection: it must not look complete.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -60,6 +64,14 @@ impl Body {
     pub fn with_trailers(mut self, trailers: HeaderMap) -> Self {
         self.trailers = Some(Box::new(trailers));
         self
+    }
+
+    /// When all of it has to have gone, if that is limited.
+    pub(crate) fn deadline(&self) -> Option<Instant> {
+        match &self.content {
+            Content::Foreign(body) => body.deadline(),
+            Content::Done | Content::Bytes(_) | Content::Stream(_) => None,
+        }
     }
 }
 

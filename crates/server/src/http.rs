@@ -53,7 +53,7 @@ use self::check::Kind;
 pub(crate) use self::date::extend_date;
 pub(crate) use self::denial::{denial, grpc_denial, is_grpc};
 pub(crate) use self::forward_auth::tell;
-pub(crate) use self::gateway::all;
+pub(crate) use self::gateway::{all, each};
 pub(crate) use self::problem::Problem;
 use self::route::Route;
 pub(crate) use self::text::each_parameter;

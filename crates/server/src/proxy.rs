@@ -175,12 +175,7 @@ impl Proxy {
     pub fn reload(&self, settings: &ProxySettings) -> Result<(), String> {
         let _reloading = self.reloading.lock();
         let before = self.table.load_full();
-        let loaded = Table::new(settings, self.workers, Some(&before), &Found::new());
-        let loaded = loaded.check_tls().and_then(|()| self.look_up(&loaded)).map(|found| {
-            // Made again, with the addresses: nobody sees a group whose servers nobody has looked up.
-            (Table::new(settings, self.workers, Some(&before), &found), found)
-        });
-        let loaded = loaded.map(|(table, found)| {
+        let loaded = self.loaded(settings, &before).map(|(table, found)| {
             *self.found.lock() = found;
             let table = Arc::new(table);
             self.table.store(Arc::clone(&table));
@@ -190,6 +185,15 @@ impl Proxy {
         self.reloads[usize::from(loaded.is_ok())].fetch_add(1, Ordering::Relaxed);
         *self.problem.lock() = loaded.as_ref().err().map(|why| Arc::from(why.as_str()));
         loaded
+    }
+
+    /// A table by other settings, and where its names lead. Nobody sees a group whose servers nobody has looked up.
+    fn loaded(&self, settings: &ProxySettings, before: &Table) -> Result<(Table, Found), String> {
+        let found = self.look_up(&Table::new(settings, self.workers, Some(before), &Found::new()))?;
+        let table = Table::new(settings, self.workers, Some(before), &found);
+        // Of this one and of no other: it keeps what it has read, and files may be others a moment later.
+        table.check_tls()?;
+        Ok((table, found))
     }
 
     /// Notes that settings on disk could not even be read.
@@ -206,6 +210,11 @@ impl Proxy {
     /// Attempts to load other settings: those that failed, and those that are or were in force.
     pub(crate) fn reloads(&self) -> [u64; 2] {
         self.reloads.each_ref().map(|count| count.load(Ordering::Relaxed))
+    }
+
+    /// Whether a peer speaks for many clients, and is believed whom they are.
+    pub(crate) fn trusts(&self, peer: Peer) -> bool {
+        self.table.load().is_trusted(peer)
     }
 
     /// What was counted of servers, by groups.
@@ -284,7 +293,7 @@ async fn answer(
     let host = match head::checked(head) {
         Ok(host) => host,
         // Who sends one request that makes no sense may send another: where it begins is anybody's guess.
-        Err(problem) => return refuse::ending(problem.into_response(), head.version),
+        Err(problem) => return refuse::with(refuse::ending(problem.into_response(), head.version), wants, head, body),
     };
     if let Some(entry) = entry {
         entry.is_for(host.as_ref());
@@ -320,7 +329,8 @@ async fn answer(
     let origin = head::Origin { address: address.as_deref(), is_trusted, host: host.as_ref(), scheme };
     let group = &table.groups[route.group];
     let path = route.path(&head.uri);
-    let mut asked = Asked { head, body: RequestBody::new(body), path, wants, origin, request_id: table.request_id.as_ref() };
+    let body = RequestBody::new(body, &head.extensions).heard(decision.plan());
+    let mut asked = Asked { head, body, path, wants, origin, request_id: table.request_id.as_ref() };
     let mut response = forward::forward(group, &mut asked, slot, entry).await;
     let headers = response.headers_mut();
     let settled = match &table.cost_header {

@@ -33,6 +33,7 @@ mod stream;
 mod tls;
 mod worker;
 
+pub(crate) use activity::Receiving;
 pub(crate) use answer::Unclear;
 pub use answer::{Grpc, Handler, Http};
 pub use connection::Shortcut;

@@ -107,7 +107,7 @@ impl Names {
         (0..).map(Slot).zip(&self.all).map(|(slot, name)| (&**name, slot))
     }
 
-    fn header(&self, name: &str) -> Option<Slot> {
+    pub(super) fn header(&self, name: &str) -> Option<Slot> {
         if self.headers.is_empty() {
             return None;
         }
@@ -147,7 +147,7 @@ pub struct Request<'a> {
     client: Option<IpAddr>,
     /// Who the client is, if a caller said so whose word counts.
     named: Option<Cow<'a, str>>,
-    /// Parameters that came in a query, and one that did twice, with two values.
+    /// Parameters that came in a query, and one of them, or a header, that came twice with two values.
     queried: SmallVec<[Slot; 2]>,
     repeated: Option<Slot>,
 }
@@ -181,14 +181,25 @@ impl<'a> Request<'a> {
 
     /// States a header, by its name in any case.
     pub fn set_header(&mut self, name: &str, value: impl Into<Cow<'a, str>>) {
-        self.set_header_with(name, || value);
+        self.set_at(self.names.header(name), value);
     }
 
-    /// States a header, by its name in any case. Its value is made only if some rule asks for it.
-    pub fn set_header_with<V: Into<Cow<'a, str>>>(&mut self, name: &str, value: impl FnOnce() -> V) {
-        if let Some(slot) = self.names.header(name) {
-            self.set_at(Some(slot), value());
+    /// States a header as it came, by its name in any case, with all its values. They are looked at only if some rule asks for it.
+    ///
+    /// Of a list the values are parts. With two different values any other one is [repeated](Self::repeated), as a parameter is: servers differ in
+    /// which of them they take.
+    pub fn add_header<V: Into<Cow<'a, str>>>(&mut self, name: &str, values: impl IntoIterator<Item = V>) {
+        let Some(slot) = self.names.header(name) else { return };
+        let mut values = values.into_iter().map(Into::into);
+        let Some(mut whole) = values.next() else { return };
+        for value in values {
+            if is_list(name) {
+                whole = Cow::Owned([&*whole, ", ", &*value].concat());
+            } else if whole != value {
+                self.repeated = Some(slot);
+            }
         }
+        self.set_at(Some(slot), whole);
     }
 
     /// States a parameter of the query.
@@ -211,7 +222,7 @@ impl<'a> Request<'a> {
         self.set_at(Some(slot), value);
     }
 
-    /// A parameter that some rule asks for, and that came in the query with two values.
+    /// A parameter or a header that some rule asks for, and that came with two values.
     pub fn repeated(&self) -> Option<&str> {
         self.repeated.map(|slot| self.names.name(slot))
     }
@@ -284,6 +295,35 @@ impl<'a> Request<'a> {
     }
 }
 
+/// Whether a header is a list by its definition (RFC 9110, 7239, 6265), so that each server reads all of its values.
+fn is_list(name: &str) -> bool {
+    const LISTS: [&str; 22] = [
+        "accept",
+        "accept-charset",
+        "accept-encoding",
+        "accept-language",
+        "cache-control",
+        "connection",
+        "content-encoding",
+        "content-language",
+        "cookie",
+        "expect",
+        "forwarded",
+        "if-match",
+        "if-none-match",
+        "pragma",
+        "te",
+        "trailer",
+        "transfer-encoding",
+        "upgrade",
+        "via",
+        "x-forwarded-for",
+        "x-forwarded-host",
+        "x-forwarded-proto",
+    ];
+    LISTS.iter().any(|list| list.eq_ignore_ascii_case(name))
+}
+
 fn fold(text: Cow<'_, str>, is_other: impl Fn(&u8) -> bool, change: impl Fn(&str) -> String) -> Cow<'_, str> {
     if text.bytes().any(|byte| is_other(&byte)) { Cow::Owned(change(&text)) } else { text }
 }
@@ -344,5 +384,25 @@ mod tests {
         let mut request = Request::new(&names);
         request.set_header("x-PLAN", "pro");
         assert_eq!(request.get(slot), Some("pro"));
+    }
+
+    #[test]
+    fn a_header_with_two_values_is_repeated_unless_it_is_a_list() {
+        let table: [(&str, &[&str], Option<&str>, bool); 6] = [
+            ("x-api-key", &["a"], Some("a"), false),
+            ("X-Api-Key", &["a", "a"], Some("a"), false),
+            ("x-api-key", &["a", "b"], Some("a"), true),
+            ("x-api-key", &["a", "", "a"], Some("a"), true),
+            ("Accept", &["a", "b"], Some("a, b"), false),
+            ("x-nobody", &["a", "b"], None, false),
+        ];
+        for (name, values, expected, is_repeated) in table {
+            let mut names = Names::default();
+            let slots = ["header:x-api-key", "header:accept"].map(|name| names.slot(name));
+            let mut request = Request::new(&names);
+            request.add_header(name, values.iter().copied());
+            assert_eq!(slots.iter().find_map(|slot| request.get(*slot)), expected, "{name}: {values:?}");
+            assert_eq!(request.repeated().is_some(), is_repeated, "{name}: {values:?}");
+        }
     }
 }

@@ -162,6 +162,11 @@ impl Rule {
         }
     }
 
+    /// Whether a fact about each request says what it costs.
+    pub fn asks_for_cost(&self) -> bool {
+        matches!(self.cost, Cost::Fact { .. })
+    }
+
     /// How many attributes make the key; 0 counts everybody together.
     pub fn key_len(&self) -> usize {
         self.key.len()

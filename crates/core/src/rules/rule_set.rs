@@ -245,6 +245,11 @@ impl RuleSet {
         Ok((found, matches.keys.swap_remove(found.key).1))
     }
 
+    /// Whether some rule asks for a header of this name, in any case.
+    pub fn asks_for_header(&self, name: &str) -> bool {
+        self.names.header(name).is_some()
+    }
+
     pub(super) fn names(&self) -> &Names {
         &self.names
     }

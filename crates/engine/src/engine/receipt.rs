@@ -71,6 +71,23 @@ impl Engine {
         })
     }
 
+    /// The same for a decision on a request that is no receipt, because it took nothing or was taken without the store: nothing is given back, but what is
+    /// missing is debited. Each time: who calls it knows that it is once.
+    ///
+    /// # Errors
+    /// See [`UsageError`].
+    pub fn debit_decision(&self, decision: &Decision, cost: u64) -> Result<Decision, UsageError> {
+        if cost > UNITS_MAX {
+            return Err(UsageError::CostTooLarge { cost });
+        }
+        self.require_own(decision)?;
+        let missing = cost.saturating_sub(decision.cost);
+        Ok(match &decision.asked {
+            Asked::Key(key) => self.debit_digest(*key, missing),
+            Asked::Request(requested) => self.debit_again(decision, requested, missing),
+        })
+    }
+
     /// That a decision was made for this key.
     fn require_key(&self, key: &[u8], decision: &Decision) -> Result<(), UsageError> {
         let key = self.key(key, 0)?;

@@ -187,12 +187,21 @@ impl Engine {
         Some(act(&self.request(&decision.plan, rules, facts).0))
     }
 
-    /// Debits what a decision charged, once more; only the rules that charged all of it, for what the others count did not grow.
+    /// Debits what a decision took too little. Only the rules whose cost is a fact about the request, or that charged all of it if none is: what the others
+    /// count did not grow.
     pub(super) fn debit_again(&self, decision: &Decision, requested: &Requested, cost: u64) -> Decision {
         let plan = Arc::clone(&decision.plan);
-        let owed = |charged: &Charged| if charged.cost == decision.cost { cost } else { 0 };
+        let is_asked = |charged: &Charged| plan.rules().is_some_and(|rules| rules.set.rule(charged.rule).asks_for_cost());
+        let is_any_asked = requested.charged.iter().any(is_asked);
+        let owed = |charged: &Charged| match (cost, is_any_asked) {
+            (0, _) => 0,
+            (_, true) if is_asked(charged) => (decision.cost + cost).saturating_sub(charged.cost),
+            (_, false) if charged.cost == decision.cost => cost,
+            _ => 0,
+        };
         let charged = requested.charged.iter().map(|charged| Charged { cost: owed(charged), ..*charged }).collect();
-        self.debit_requested(plan, Box::new(Requested { rules: requested.rules.clone(), charged, blocked: None }), cost)
+        let requested = Requested { rules: requested.rules.clone(), charged, blocked: None };
+        self.debit_requested(plan, Box::new(requested), cost)
     }
 
     fn debit_requested(&self, plan: Arc<Plan>, requested: Box<Requested>, cost: u64) -> Decision {

@@ -44,7 +44,7 @@ pub enum UsageError {
         /// How many.
         count: usize,
     },
-    /// Who would be counted depends on who reads the query.
+    /// Who would be counted depends on who reads the request.
     #[error("`{name}` came twice with two values; a rule asks for it, and servers differ in which one they take")]
     RepeatedParameter {
         /// As rules write it.

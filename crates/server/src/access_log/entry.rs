@@ -15,10 +15,11 @@ use http_body::{Body as _, Frame, SizeHint};
 use tidegate_engine::decision::Decision;
 use tidegate_store::clock::monotonic_ns;
 use tidegate_store::store::StoreError;
+use tokio::time::Instant;
 
 use super::AccessLog;
 use crate::app::Peer;
-use crate::body::{Body, BrokenOff};
+use crate::body::{Body, BrokenOff, Foreign};
 use crate::proxy::{Progress, Tunnel};
 
 /// What is known about a request. Its line is written when it is dropped: at the end of the response, or when the client has gone.
@@ -177,6 +178,12 @@ pub(crate) fn follow(mut entry: Box<Entry>, mut response: Response<Body>) -> Res
 struct Followed {
     body: Body,
     entry: Box<Entry>,
+}
+
+impl Foreign for Followed {
+    fn deadline(&self) -> Option<Instant> {
+        self.body.deadline()
+    }
 }
 
 impl http_body::Body for Followed {

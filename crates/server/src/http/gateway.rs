@@ -70,7 +70,7 @@ impl Facts for Original<'_> {
         for name in self.headers.keys().map(http::HeaderName::as_str) {
             // The first was walked, the other is nobody's business.
             if name != FORWARDED_FOR && name != TOKEN_HEADER {
-                request.set_header_with(name, || all(self.headers, name).unwrap_or_default());
+                request.add_header(name, each(self.headers, name));
             }
         }
         if let Some(chain) = &self.forwarded_for {
@@ -117,9 +117,14 @@ fn behind_prefix(head: &Parts) -> Cow<'_, str> {
 
 /// All values of a header, as if they had come in one.
 pub(crate) fn all(headers: &HeaderMap, name: impl AsHeaderName) -> Option<Cow<'_, str>> {
-    let mut values = headers.get_all(name).iter().map(text);
+    let mut values = each(headers, name);
     let first = values.next()?;
     Some(values.fold(first, |joined, value| Cow::Owned([&*joined, ", ", &*value].concat())))
+}
+
+/// The values of a header.
+pub(crate) fn each(headers: &HeaderMap, name: impl AsHeaderName) -> impl Iterator<Item = Cow<'_, str>> {
+    headers.get_all(name).iter().map(text)
 }
 
 /// A value with bytes that are no text is still somebody's.

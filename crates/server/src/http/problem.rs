@@ -67,8 +67,12 @@ impl Problem {
     }
 
     pub(super) fn method_not_allowed(methods: &'static str) -> Self {
-        let hint = Some(Hint::Allow(methods));
-        Self { hint, ..Self::new(StatusCode::METHOD_NOT_ALLOWED, format!("it is asked by {methods}")) }
+        Self::new(StatusCode::METHOD_NOT_ALLOWED, format!("it is asked by {methods}")).allowing(methods)
+    }
+
+    /// The same, with the methods that would have been right.
+    pub(crate) fn allowing(self, methods: &'static str) -> Self {
+        Self { hint: Some(Hint::Allow(methods)), ..self }
     }
 
     /// Writes its members, without the braces around them.

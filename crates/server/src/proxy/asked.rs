@@ -123,11 +123,16 @@ impl Asked<'_> {
         let says_others = [&FORWARDED_FOR, &FORWARDED_PROTO, &FORWARDED_HOST].into_iter().any(says);
         let (tells_forwarded, tells_others) = (says_forwarded || !says_others, says_others || !says_forwarded);
         let (mut has_proto, mut has_host) = (!tells_others, !tells_others);
+        let mut has_length = false;
         for (name, value) in &head.headers {
             // Lists get another element further down.
             let is_list = *name == VIA || *name == FORWARDED || (*name == FORWARDED_FOR && origin.address.is_some());
             let is_told_here = is_list || *name == HOST || (*name == EXPECT && !expects) || (*name == COOKIE && joins_cookies);
             if is_told_here || *name == head::PROXY || !is_said(name) || head::is_look_alike(name, &head.headers) {
+                continue;
+            }
+            // HTTP/2 may say it twice, if it says the same.
+            if *name == CONTENT_LENGTH && std::mem::replace(&mut has_length, true) {
                 continue;
             }
             has_proto |= *name == FORWARDED_PROTO;

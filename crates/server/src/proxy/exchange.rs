@@ -2,6 +2,7 @@
 //!
 //! On a [line](super::line) it is sent by its own task, and otherwise by hyper.
 
+use std::error::Error as _;
 use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Poll, ready};
@@ -29,7 +30,7 @@ pub(super) enum Failure {
     Unsent,
     /// The server broke off, or did not speak HTTP.
     Broken,
-    /// The head of the response is longer than any that is read.
+    /// The head of the response is longer than any that is read, or over HTTP/2 none at all.
     TooLong,
     /// The server took too long.
     Late,
@@ -81,7 +82,7 @@ async fn exchange_driven(
     match sent? {
         Ok(response) => Ok(response.map(Content::Incoming)),
         Err(_) if progress.is_broken() => Err(Failure::ClientBroken),
-        Err(error) if error.error().is_parse_too_large() => Err(Failure::TooLong),
+        Err(error) if error.error().is_parse_too_large() || is_not_taken(error.error()) => Err(Failure::TooLong),
         Err(mut error) => match error.take_message() {
             Some(request) if !is_sent => {
                 asked.body = request.into_body();
@@ -93,6 +94,12 @@ async fn exchange_driven(
     }
 }
 
+/// Whether a response over HTTP/2 came that we did not take: it was too long, or wrong. The server may have done what it was asked for.
+fn is_not_taken(error: &hyper::Error) -> bool {
+    let cause = error.source().and_then(|cause| cause.downcast_ref::<h2::Error>());
+    cause.is_some_and(|cause| cause.is_reset() && cause.is_library())
+}
+
 /// Waits, and gives up when nothing has moved for too long.
 async fn watched<T>(
     sending: impl Future<Output = T>,
@@ -102,23 +109,36 @@ async fn watched<T>(
     deadline: Instant,
 ) -> Result<T, Failure> {
     let mut sending = pin!(sending);
-    let patience = || if progress.is_sent() { group.first_byte_timeout } else { group.idle_timeout };
-    let next = || (Instant::now() + or_never(patience())).min(deadline);
-    let mut at = next();
-    let mut steps = progress.steps();
+    let (first_byte, idle) = (or_never(group.first_byte_timeout), or_never(group.idle_timeout));
+    let begun = Instant::now();
+    // Of the body: how far it was at the last look that saw it move, and when that was.
+    let mut moved = (progress.steps(), begun);
+    // Nobody is woken when the last of a body has been sent, so while it is under way that is looked at as often as the sooner of both asks for.
+    let look_at = |moved_at: Instant, now: Instant| {
+        if progress.is_sent() {
+            progress.sent_at().unwrap_or(begun) + first_byte
+        } else {
+            (moved_at + idle).min(now + first_byte)
+        }
+    };
+    let mut at = look_at(begun, begun).min(deadline);
     std::future::poll_fn(|context| {
         loop {
             if let Poll::Ready(sent) = sending.as_mut().poll(context) {
                 return Poll::Ready(Ok(sent));
             }
             ready!(alarm.poll_at(at, context));
-            let is_over = Instant::now() >= deadline;
-            if is_over || std::mem::replace(&mut steps, progress.steps()) == progress.steps() {
+            let now = Instant::now();
+            let steps = progress.steps();
+            if std::mem::replace(&mut moved.0, steps) != steps {
+                moved.1 = now;
+            }
+            at = look_at(moved.1, now).min(deadline);
+            if at <= now {
                 // A server that takes nothing of a body is late, and not the client.
-                let is_ours = is_over || progress.is_sent() || !progress.is_awaited();
+                let is_ours = now >= deadline || progress.is_sent() || !progress.is_awaited();
                 return Poll::Ready(Err(if is_ours { Failure::Late } else { Failure::ClientLate }));
             }
-            at = next();
         }
     })
     .await

@@ -8,8 +8,8 @@ use http::uri::Authority;
 use tidegate_core::rules::{Request, Slot};
 use tidegate_engine::engine::Facts;
 
-use super::head::{common_name, is_look_alike};
-use crate::http::{all, each_parameter};
+use super::head::{OF_ONE_HOP, common_name, is_look_alike, named_by_connection};
+use crate::http::{each, each_parameter};
 
 /// The facts about a request.
 #[derive(Debug)]
@@ -24,12 +24,13 @@ pub(super) struct Forwardable<'a> {
 impl Facts for Forwardable<'_> {
     fn state<'a>(&'a self, request: &mut Request<'a>) {
         let headers = &self.head.headers;
-        for name in headers.keys() {
-            let value = || all(headers, name).unwrap_or_default();
-            request.set_header_with(name.as_str(), value);
+        // What a client wants to keep from servers they cannot refuse, so nobody is counted by it.
+        let named = named_by_connection(headers);
+        for name in headers.keys().filter(|name| !named.contains(name) || OF_ONE_HOP.contains(name)) {
+            request.add_header(name.as_str(), each(headers, name));
             // A server that reads `X_API_Key` as `X-API-Key` takes a client for whom it says it is, and so do the rules.
             if let Some(common) = common_name(name).filter(|_| !is_look_alike(name, headers)) {
-                request.set_header_with(&common, value);
+                request.add_header(&common, each(headers, name));
             }
         }
         request.set_fixed(Slot::METHOD, self.head.method.as_str());

@@ -143,7 +143,7 @@ fn problem_of(failure: Failure) -> Problem {
         Failure::Unreachable => Problem::new(StatusCode::BAD_GATEWAY, "no upstream can be reached"),
         Failure::ConnectLate => Problem::new(StatusCode::GATEWAY_TIMEOUT, "no upstream can be reached in time"),
         Failure::Unsent | Failure::Broken => Problem::new(StatusCode::BAD_GATEWAY, "the upstream broke off before it answered"),
-        Failure::TooLong => Problem::new(StatusCode::BAD_GATEWAY, "the head of the upstream's response is too long"),
+        Failure::TooLong => Problem::new(StatusCode::BAD_GATEWAY, "the head of the upstream's response is too long or wrong"),
         Failure::Late => Problem::new(StatusCode::GATEWAY_TIMEOUT, "the upstream took too long to answer"),
         Failure::ClientBroken => Problem::bad_request("the body of the request broke off, or is malformed"),
         Failure::ClientLate => Problem::new(StatusCode::REQUEST_TIMEOUT, "the body of the request took too long"),

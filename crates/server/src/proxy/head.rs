@@ -1,8 +1,8 @@
 //! The heads of requests and responses: what is refused, what is meant for one connection only, and what is added on the way.
 
 use http::header::{
-    CONNECTION, CONTENT_LENGTH, EXPECT, Entry, FORWARDED, HOST, PROXY_AUTHENTICATE, PROXY_AUTHORIZATION, TE, TRANSFER_ENCODING,
-    UPGRADE, VIA,
+    AUTHORIZATION, CONNECTION, CONTENT_LENGTH, COOKIE, EXPECT, Entry, FORWARDED, HOST, PROXY_AUTHENTICATE, PROXY_AUTHORIZATION,
+    TE, TRANSFER_ENCODING, UPGRADE, VIA,
 };
 use http::request::Parts;
 use http::uri::Authority;
@@ -18,6 +18,9 @@ const VIA_1_0: &str = "1.0 tidegate";
 const VIA_1_1: &str = "1.1 tidegate";
 const VIA_2: &str = "2 tidegate";
 
+/// What is said to who asks for the methods that are not forwarded. Those that nobody has registered are, too.
+const METHODS: &str = "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS";
+
 /// How often a request may pass proxies of this kind. More often it goes in circles.
 const HOPS_MAX: usize = 8;
 
@@ -29,7 +32,7 @@ pub(super) const FORWARDED_HOST: HeaderName = HeaderName::from_static("x-forward
 pub(super) const FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
 
 /// Fields for one connection only (RFC 9110, 7.6.1), and those for proxies, which this one is the last of.
-static OF_ONE_HOP: [HeaderName; 9] = [
+pub(super) static OF_ONE_HOP: [HeaderName; 9] = [
     CONNECTION,
     HeaderName::from_static("keep-alive"),
     HeaderName::from_static("proxy-connection"),
@@ -47,6 +50,9 @@ static OF_THE_MESSAGE: [HeaderName; 3] = [CONTENT_LENGTH, HOST, EXPECT];
 /// Fields that say where a request came from begin so, but for two of them.
 const OF_THE_ORIGIN: &str = "x-forwarded-";
 const REAL_IP: &str = "x-real-ip";
+
+/// What a server goes by before it reads a body (RFC 9110, 6.5.1), besides what is named above.
+static NEVER_BEHIND: [HeaderName; 4] = [AUTHORIZATION, COOKIE, VIA, PROXY];
 
 /// What programs behind a server take for the address of a proxy of their own, because CGI calls it like that (httpoxy).
 pub(super) const PROXY: HeaderName = HeaderName::from_static("proxy");
@@ -83,7 +89,8 @@ impl Wants {
 /// The host that a request is for. Refuses what two programs could understand in two ways; what is left of that was refused when it was read.
 pub(super) fn checked(head: &Parts) -> Result<Option<Authority>, Problem> {
     if head.method == Method::CONNECT || head.method == Method::TRACE {
-        return Err(Problem::new(StatusCode::METHOD_NOT_ALLOWED, format!("{} is not forwarded", head.method)));
+        let problem = Problem::new(StatusCode::METHOD_NOT_ALLOWED, format!("{} is not forwarded", head.method));
+        return Err(problem.allowing(METHODS));
     }
     let path = head.uri.path();
     let is_of_all = path == "*" && head.method == Method::OPTIONS;
@@ -162,6 +169,23 @@ pub(super) fn strip(headers: &mut HeaderMap) {
     // Most messages have none of them: looking at those that are there costs less than looking for those that are not.
     while let Some(name) = headers.keys().find(|name| is_of_one_hop(name, &named)).cloned() {
         headers.remove(name);
+    }
+}
+
+/// Removes from behind a body what belongs before it: some servers put the one into the other, and would hear from a client what it may not say, or what
+/// the rules, which ask for it, have not heard.
+pub(super) fn strip_trailers(trailers: &mut HeaderMap, is_asked_for: impl Fn(&str) -> bool) {
+    let is_out_of_place = |name: &HeaderName| {
+        let is_wrong = |name: &str| is_called_of_origin(name) || is_asked_for(name);
+        let is_wrong = is_wrong(name.as_str()) || common_name(name).is_some_and(|name| is_wrong(&name));
+        is_wrong
+            || *name == FORWARDED
+            || OF_ONE_HOP.contains(name)
+            || OF_THE_MESSAGE.contains(name)
+            || NEVER_BEHIND.contains(name)
+    };
+    while let Some(name) = trailers.keys().find(|name| is_out_of_place(name)).cloned() {
+        trailers.remove(name);
     }
 }
 

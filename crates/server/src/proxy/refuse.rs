@@ -16,6 +16,7 @@ use tokio::time::timeout;
 
 use super::head::Wants;
 use crate::body::Body;
+use crate::server::Receiving;
 
 /// The most bytes that are thrown away ...
 const BYTES_MAX: u64 = 1_024 * 1_024;
@@ -32,7 +33,7 @@ pub(super) fn with(mut response: Response<Body>, wants: Wants, head: &Parts, bod
         response = ending(response, head.version);
     }
     if !wants.go_ahead {
-        tokio::spawn(throw_away(body));
+        tokio::spawn(throw_away(body, head.extensions.get::<Receiving>().cloned()));
     }
     response
 }
@@ -46,7 +47,7 @@ pub(super) fn ending(mut response: Response<Body>, version: Version) -> Response
 }
 
 /// Reads what is left of a body, within bounds.
-pub(super) async fn throw_away(mut body: Incoming) {
+pub(super) async fn throw_away(mut body: Incoming, _receiving: Option<Receiving>) {
     let reading = async {
         let mut bytes = 0;
         while let Some(Ok(frame)) = poll_fn(|context| Pin::new(&mut body).poll_frame(context)).await {

@@ -49,7 +49,13 @@ pub fn rehearse(
     let address = peer.address.map(address::text);
     let origin =
         Origin { address: address.as_deref(), is_trusted: table.is_trusted(peer), host: host.as_ref(), scheme: proxy.scheme };
-    let mut asked =
-        Asked { wants: Wants::of(&head), head: &head, body: RequestBody::new(Some(body)), path, origin, request_id: None };
+    let mut asked = Asked {
+        wants: Wants::of(&head),
+        head: &head,
+        body: RequestBody::new(Some(body), &head.extensions),
+        path,
+        origin,
+        request_id: None,
+    };
     Ok(asked.request(&server, &group.settings))
 }

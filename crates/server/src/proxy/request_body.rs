@@ -3,21 +3,25 @@
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
+use http::Extensions;
 use http_body::{Body, Frame, SizeHint};
 use hyper::body::Incoming;
 use parking_lot::Mutex;
+use tidegate_engine::plan::Plan;
 use tokio::runtime::Handle;
 use tokio::sync::{Notify, oneshot};
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 
+use super::head;
 use super::refuse::throw_away;
 use crate::body::BrokenOff;
+use crate::server::Receiving;
 
 /// How long a client that expects `100 Continue` is kept waiting for a server that says nothing.
 const CONTINUE_WITHIN: Duration = Duration::from_secs(1);
@@ -26,6 +30,10 @@ const CONTINUE_WITHIN: Duration = Duration::from_secs(1);
 pub(super) struct RequestBody {
     /// `None` if there is none.
     incoming: Option<Incoming>,
+    /// Held as long as it is read, also behind the response.
+    receiving: Option<Receiving>,
+    /// What has decided on the head.
+    plan: Option<Arc<Plan>>,
     progress: Arc<Progress>,
     gate: Option<Gate>,
 }
@@ -37,6 +45,8 @@ pub(crate) struct Progress {
     steps: AtomicU32,
     bytes: AtomicU64,
     end: AtomicU8,
+    /// When the last of it was passed on, if there was any.
+    sent_at: OnceLock<Instant>,
     /// Whether the client was asked for more, and has not sent it yet.
     is_awaited: AtomicBool,
     /// Told when the response has ended.
@@ -58,6 +68,7 @@ impl Progress {
             steps: AtomicU32::new(0),
             bytes: AtomicU64::new(0),
             end: AtomicU8::new(end),
+            sent_at: OnceLock::new(),
             is_awaited: AtomicBool::new(false),
             answered: Notify::new(),
         })
@@ -75,7 +86,12 @@ impl Progress {
 
     /// Whether everything was passed on.
     pub(super) fn is_sent(&self) -> bool {
-        self.end.load(Ordering::Relaxed) == SENT
+        self.end.load(Ordering::Acquire) == SENT
+    }
+
+    /// When the last of it was passed on; `None` if there was none, or is more to come.
+    pub(super) fn sent_at(&self) -> Option<Instant> {
+        self.sent_at.get().copied()
     }
 
     /// Whether it is the client that is waited for, and not the server, which takes nothing.
@@ -86,6 +102,14 @@ impl Progress {
     /// Whether nothing of it has been asked for yet.
     pub(super) fn is_untouched(&self) -> bool {
         self.steps() == 0 && !self.is_sent()
+    }
+
+    /// Notes how it ended.
+    fn ended(&self, end: u8) {
+        if end == SENT {
+            self.sent_at.get_or_init(Instant::now);
+        }
+        self.end.store(end, Ordering::Release);
     }
 
     /// Notes that the response has ended: a body that was not asked for until then never will be.
@@ -100,16 +124,23 @@ impl Progress {
 }
 
 impl RequestBody {
-    /// One that comes from a client, if there is one.
-    pub(super) fn new(incoming: Option<Incoming>) -> Self {
+    /// One that comes from a client, if there is one, behind a head with these extensions.
+    pub(super) fn new(incoming: Option<Incoming>, extensions: &Extensions) -> Self {
         let incoming = incoming.filter(|incoming| !incoming.is_end_stream());
         let progress = Progress::at(if incoming.is_none() { SENT } else { UNDER_WAY });
-        Self { incoming, progress, gate: None }
+        let receiving = incoming.as_ref().and_then(|_| extensions.get::<Receiving>().cloned());
+        Self { incoming, receiving, plan: None, progress, gate: None }
+    }
+
+    /// The same, when rules have decided on its head.
+    pub(super) fn heard(mut self, plan: &Arc<Plan>) -> Self {
+        self.plan = self.incoming.is_some().then(|| Arc::clone(plan));
+        self
     }
 
     /// One without content, for a request that is sent again.
     pub(super) fn empty() -> Self {
-        Self::new(None)
+        Self::new(None, &Extensions::new())
     }
 
     /// How far it has come.
@@ -149,8 +180,8 @@ impl RequestBody {
     }
 
     fn ended(&mut self, end: u8) {
-        self.progress.end.store(end, Ordering::Relaxed);
-        self.incoming = None;
+        self.progress.ended(end);
+        (self.incoming, self.receiving) = (None, None);
     }
 }
 
@@ -171,7 +202,11 @@ impl Body for RequestBody {
         let Some(incoming) = &mut this.incoming else { return Poll::Ready(None) };
         let frame = Pin::new(&mut *incoming).poll_frame(context);
         this.progress.is_awaited.store(frame.is_pending(), Ordering::Relaxed);
-        let frame = std::task::ready!(frame);
+        let mut frame = std::task::ready!(frame);
+        if let Some(trailers) = frame.as_mut().and_then(|frame| frame.as_mut().ok()).and_then(Frame::trailers_mut) {
+            let rules = this.plan.as_ref().and_then(|plan| plan.rules());
+            head::strip_trailers(trailers, |name| rules.is_some_and(|rules| rules.set.asks_for_header(name)));
+        }
         let is_end = incoming.is_end_stream();
         let is_complete = has_all(incoming);
         this.progress.steps.fetch_add(1, Ordering::Relaxed);
@@ -183,7 +218,7 @@ impl Body for RequestBody {
             None => this.ended(SENT),
             Some(Ok(_)) if is_end => this.ended(SENT),
             // Trailers may follow.
-            Some(Ok(_)) if is_complete => this.progress.end.store(SENT, Ordering::Relaxed),
+            Some(Ok(_)) if is_complete => this.progress.ended(SENT),
             Some(Ok(_)) => {}
         }
         Poll::Ready(frame.map(|frame| frame.map_err(|_| BrokenOff)))
@@ -213,7 +248,7 @@ impl Drop for RequestBody {
         if let Some(incoming) = self.incoming.take().filter(|incoming| is_begun || has_all(incoming))
             && let Ok(runtime) = Handle::try_current()
         {
-            runtime.spawn(throw_away(incoming));
+            runtime.spawn(throw_away(incoming, self.receiving.take()));
         }
     }
 }

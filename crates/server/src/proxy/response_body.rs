@@ -15,7 +15,7 @@ use super::or_never;
 use super::pool::{Lent, Sender};
 use super::request_body::Progress;
 use super::slot::Slot;
-use crate::body::BrokenOff;
+use crate::body::{BrokenOff, Foreign};
 
 /// Where the body of a response comes from.
 #[derive(Debug)]
@@ -101,6 +101,12 @@ impl ResponseBody {
         });
         let lent = self.held.as_mut().and_then(|held| held.lent.as_mut());
         lent.is_some_and(|lent| lent.alarm.poll_at(at, context).is_ready())
+    }
+}
+
+impl Foreign for ResponseBody {
+    fn deadline(&self) -> Option<Instant> {
+        self.held.as_ref().and(self.deadline)
     }
 }
 

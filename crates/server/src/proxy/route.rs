@@ -67,7 +67,8 @@ impl Route {
     /// The path and query that the server is asked for.
     pub(super) fn path(&self, uri: &Uri) -> PathAndQuery {
         let asked = path_of(uri);
-        let Some(rewrite) = &self.rewrite else { return asked };
+        // `*` is the whole server, and no path.
+        let Some(rewrite) = self.rewrite.as_ref().filter(|_| asked != "*") else { return asked };
         let rest = asked.as_str().strip_prefix(&self.path).unwrap_or(asked.as_str());
         let slash = if rewrite.is_empty() && !rest.starts_with('/') { "/" } else { "" };
         // Settings were checked, and the rest was understood when it came.

@@ -36,7 +36,9 @@ pub(super) struct Activity {
     /// Requests begun over HTTP/1, and how many heads are known to leave no doubt about where their requests end.
     begun: AtomicU64,
     clear: AtomicU64,
-    /// Whether bytes came that belong to no request yet.
+    /// Bodies of requests over HTTP/1 that are still read: one may outlive its answer.
+    receiving: AtomicU32,
+    /// Whether bytes came that belong to no request yet; while a body is read, whether some came.
     has_bytes: AtomicBool,
     /// Whether the next answer over HTTP/1 is the last one.
     is_last: AtomicBool,
@@ -50,6 +52,16 @@ pub(super) struct Activity {
     /// HTTP/2: answers under way that a client may leave untaken, by a number of their own.
     offered: Mutex<BTreeMap<u64, Arc<Offered>>>,
     offers: AtomicU64,
+    /// Whether there is a deadline, and the earliest of answers over HTTP/1 and over HTTP/2.
+    is_limited: AtomicBool,
+    deadlines: Mutex<Deadlines>,
+}
+
+/// When answers under way have to have ended.
+#[derive(Debug, Default)]
+struct Deadlines {
+    own: Option<Instant>,
+    offered: Option<Instant>,
 }
 
 /// A request under way.
@@ -58,7 +70,15 @@ pub(super) struct Running {
     activity: Arc<Activity>,
     is_streaming: bool,
     is_forwarding: bool,
+    is_limited: bool,
 }
+
+/// The body of a request over HTTP/1 that is still read, by whomever: then what comes is no head. It is held as long as anybody reads.
+#[derive(Debug, Clone)]
+pub(crate) struct Receiving(#[allow(dead_code, reason = "it is held, not read")] Arc<Received>);
+
+#[derive(Debug)]
+struct Received(Arc<Activity>);
 
 /// The body of an answer; its end is the end of the request.
 #[derive(Debug)]
@@ -77,6 +97,8 @@ enum Counting {
 #[derive(Debug)]
 struct Offered {
     body: Mutex<Option<(Body, Running)>>,
+    /// When all of it has to have gone.
+    deadline: Option<Instant>,
     /// How often a part was asked for, which wraps around; and whether the last one has not come yet, so that it is not the client who is waited for.
     asked: AtomicU32,
     is_awaited: AtomicBool,
@@ -94,6 +116,7 @@ impl Activity {
             forwarding: AtomicU32::new(0),
             begun: AtomicU64::new(0),
             clear: AtomicU64::new(0),
+            receiving: AtomicU32::new(0),
             has_bytes: AtomicBool::new(false),
             is_last: AtomicBool::new(false),
             is_blocked: AtomicBool::new(false),
@@ -102,6 +125,8 @@ impl Activity {
             ahead: Mutex::new(None),
             offered: Mutex::default(),
             offers: AtomicU64::new(0),
+            is_limited: AtomicBool::new(false),
+            deadlines: Mutex::default(),
         })
     }
 
@@ -136,7 +161,17 @@ impl Activity {
 
     /// Whether the head of a request came in part.
     pub(super) fn is_reading_head(&self) -> bool {
-        self.has_bytes.load(Ordering::Relaxed) && !self.is_running()
+        self.has_bytes.load(Ordering::Relaxed) && !self.is_running() && !self.is_receiving()
+    }
+
+    /// Whether the body of a request is read.
+    fn is_receiving(&self) -> bool {
+        self.receiving.load(Ordering::Relaxed) > 0
+    }
+
+    /// Whether some of a body came since the last look.
+    pub(super) fn has_received(&self) -> bool {
+        self.is_receiving() && self.has_bytes.swap(false, Ordering::Relaxed)
     }
 
     /// Whether a request is under way.
@@ -188,6 +223,40 @@ impl Activity {
         }
     }
 
+    /// When the first of the answers under way has to have ended, if any has to.
+    pub(super) fn deadline(&self) -> Option<Instant> {
+        if !self.is_limited.load(Ordering::Relaxed) {
+            return None;
+        }
+        let deadlines = self.deadlines.lock();
+        deadlines.own.into_iter().chain(deadlines.offered).min()
+    }
+
+    /// Breaks off answers that should have ended. True if one over HTTP/1 should, with which its connection ends.
+    pub(super) fn break_off_late(&self, now: Instant) -> bool {
+        if self.deadline().is_none_or(|deadline| now < deadline) {
+            return false;
+        }
+        let late: Vec<_> = self.offered.lock().values().filter(|offered| offered.is_late(now)).cloned().collect();
+        for offered in late {
+            drop(offered.body.lock().take());
+        }
+        self.limit_offered(now);
+        self.deadlines.lock().own.is_some_and(|deadline| deadline <= now)
+    }
+
+    /// Finds out anew which answer over HTTP/2 has to end first.
+    fn limit_offered(&self, now: Instant) {
+        let next = self.offered.lock().values().filter_map(|offered| offered.deadline.filter(|deadline| now < *deadline)).min();
+        self.limit(|deadlines| deadlines.offered = next);
+    }
+
+    fn limit(&self, change: impl FnOnce(&mut Deadlines)) {
+        let mut deadlines = self.deadlines.lock();
+        change(&mut deadlines);
+        self.is_limited.store(deadlines.own.is_some() || deadlines.offered.is_some(), Ordering::Relaxed);
+    }
+
     /// Lets the next answer over HTTP/1 be the last one.
     pub(super) fn end_soon(&self) {
         self.is_last.store(true, Ordering::Relaxed);
@@ -214,7 +283,7 @@ impl Running {
             activity.forwarding.fetch_add(1, Ordering::Relaxed);
         }
         activity.step();
-        Self { activity: Arc::clone(activity), is_streaming: false, is_forwarding }
+        Self { activity: Arc::clone(activity), is_streaming: false, is_forwarding, is_limited: false }
     }
 
     pub(super) fn activity(&self) -> &Activity {
@@ -223,7 +292,11 @@ impl Running {
 
     /// The body of the answer.
     pub(super) fn counted(self, body: Body) -> Counted {
-        let running = self.noted(&body);
+        let mut running = self.noted(&body);
+        if let Some(deadline) = body.deadline() {
+            running.is_limited = true;
+            running.activity.limit(|deadlines| deadlines.own = Some(deadline));
+        }
         Counted(Counting::Own { body, _running: running })
     }
 
@@ -244,13 +317,18 @@ impl Running {
         let running = self.noted(&body);
         let activity = Arc::clone(&running.activity);
         let number = activity.offers.fetch_add(1, Ordering::Relaxed);
+        let deadline = body.deadline();
         let offered = Arc::new(Offered {
             body: Mutex::new(Some((body, running))),
+            deadline,
             asked: AtomicU32::new(0),
             is_awaited: AtomicBool::new(false),
             seen: Mutex::new(None),
         });
         activity.offered.lock().insert(number, Arc::clone(&offered));
+        if let Some(deadline) = deadline {
+            activity.limit(|deadlines| deadlines.offered = deadlines.offered.into_iter().chain([deadline]).min());
+        }
         Counted(Counting::Offered { offered, activity, number })
     }
 }
@@ -271,6 +349,11 @@ impl Offered {
         now.saturating_duration_since(since) >= after
     }
 
+    /// Whether it should have ended.
+    fn is_late(&self, now: Instant) -> bool {
+        self.deadline.is_some_and(|deadline| deadline <= now)
+    }
+
     fn poll_frame(&self, context: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BrokenOff>>> {
         let mut body = self.body.lock();
         let Some((body, _)) = &mut *body else { return Poll::Ready(Some(Err(BrokenOff))) };
@@ -281,6 +364,21 @@ impl Offered {
     }
 }
 
+impl Receiving {
+    /// Notes that the body of a request began.
+    pub(super) fn new(activity: &Arc<Activity>) -> Self {
+        activity.receiving.fetch_add(1, Ordering::Relaxed);
+        Self(Arc::new(Received(Arc::clone(activity))))
+    }
+}
+
+impl Drop for Received {
+    fn drop(&mut self) {
+        self.0.receiving.fetch_sub(1, Ordering::Relaxed);
+        self.0.step();
+    }
+}
+
 impl Drop for Running {
     fn drop(&mut self) {
         if self.is_streaming {
@@ -288,6 +386,9 @@ impl Drop for Running {
         }
         if self.is_forwarding {
             self.activity.forwarding.fetch_sub(1, Ordering::Relaxed);
+        }
+        if self.is_limited {
+            self.activity.limit(|deadlines| deadlines.own = None);
         }
         self.activity.running.fetch_sub(1, Ordering::Relaxed);
         self.activity.step();
@@ -324,8 +425,11 @@ impl http_body::Body for Counted {
 
 impl Drop for Counted {
     fn drop(&mut self) {
-        if let Counting::Offered { activity, number, .. } = &self.0 {
+        if let Counting::Offered { offered, activity, number } = &self.0 {
             activity.offered.lock().remove(number);
+            if offered.deadline.is_some() {
+                activity.limit_offered(Instant::now());
+            }
         }
     }
 }

@@ -9,10 +9,10 @@ use std::task::{Context, Poll, ready};
 
 use http::header::{CACHE_CONTROL, CONNECTION, CONTENT_TYPE};
 use http::{HeaderValue, Request, Response, StatusCode, Version};
-use hyper::body::Incoming;
+use hyper::body::{Body as _, Incoming};
 use pin_project_lite::pin_project;
 
-use super::activity::{Activity, Counted, Running};
+use super::activity::{Activity, Counted, Receiving, Running};
 use super::connection::Shortcut;
 use crate::app::{App, Peer};
 use crate::body::Body;
@@ -130,8 +130,13 @@ pub(super) fn answer<H: Handler>(
     mut request: Request<Incoming>,
 ) -> Answering<H, impl Future<Output = Response<Body>> + Send + use<H>> {
     let is_http1 = request.version() < Version::HTTP_2;
-    if H::PASSES_ON && is_http1 && !activity.begins_clearly() {
-        request.extensions_mut().insert(Unclear);
+    if H::PASSES_ON && is_http1 {
+        if !activity.begins_clearly() {
+            request.extensions_mut().insert(Unclear);
+        }
+        if !request.body().is_end_stream() {
+            request.extensions_mut().insert(Receiving::new(activity));
+        }
     }
     Answering {
         ahead: if H::PASSES_ON { activity.take_ahead() } else { None },

@@ -34,6 +34,14 @@ pub use short::Shortcut;
 /// HTTP/2: the bytes that all requests of a connection, and one of them, may send ahead of their handlers.
 const CONNECTION_WINDOW: u32 = 256 * 1_024;
 const STREAM_WINDOW: u32 = 64 * 1_024;
+/// The largest that the protocol allows.
+const WINDOW_MAX: u32 = (1 << 31) - 1;
+
+/// HTTP/2: the bytes that all requests of a connection may send ahead where a gateway carries those of many clients: as many as all of them together, so
+/// that bodies that nobody reads hold up nobody else's.
+fn window_of_many(streams: u32) -> u32 {
+    streams.saturating_mul(STREAM_WINDOW).clamp(CONNECTION_WINDOW, WINDOW_MAX)
+}
 
 /// HTTP/2: the bytes of an answer that wait to be sent.
 const SEND_BUFFER: usize = 64 * 1_024;
@@ -53,6 +61,8 @@ const TOO_SLOW: &[u8] = b"HTTP/1.1 408 Request Timeout\r\nconnection: close\r\nc
 pub(super) struct Protocols {
     http1: http1::Builder,
     http2: http2::Builder<TokioExecutor>,
+    /// For gateways.
+    http2_of_many: http2::Builder<TokioExecutor>,
 }
 
 impl Protocols {
@@ -74,7 +84,9 @@ impl Protocols {
             .max_send_buf_size(SEND_BUFFER)
             .max_pending_accept_reset_streams(RESETS_MAX)
             .max_local_error_reset_streams(ERRORS_MAX);
-        Self { http1, http2 }
+        let mut http2_of_many = http2.clone();
+        http2_of_many.initial_connection_window_size(window_of_many(limits.streams));
+        Self { http1, http2, http2_of_many }
     }
 }
 
@@ -144,7 +156,9 @@ pub(super) async fn serve<H: Handler>(socket: Plain, peer: Peer, place: Place) {
         service_fn(move |request| answer::<H>(&activity, port, peer, request))
     };
     let end = if is_http2 {
-        let mut connection = shared.protocols.http2.serve_connection(TokioIo::new(io), service);
+        let is_of_many = port == Port::Proxy && shared.app.proxy.as_ref().is_some_and(|proxy| proxy.trusts(peer));
+        let protocol = if is_of_many { &shared.protocols.http2_of_many } else { &shared.protocols.http2 };
+        let mut connection = protocol.serve_connection(TokioIo::new(io), service);
         drive(&mut connection, &activity, &place).await
     } else {
         let long = |io: Io| {

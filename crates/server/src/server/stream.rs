@@ -260,7 +260,12 @@ impl AsyncWrite for Io {
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_flush(context)
+        let flushed = Pin::new(&mut self.stream).poll_flush(context);
+        // TLS takes bytes before the client does, and says only here that it does not. A socket has nothing to say.
+        if let Stream::Tls(_) = &self.stream {
+            self.activity.note_write(flushed.is_ready());
+        }
+        flushed
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {

@@ -105,6 +105,16 @@ async fn a_client_is_its_key_or_else_its_address() {
     assert_eq!((status("x-api_key: c\r\n").await, status("X-API-Key: c\r\n").await), (429, 429));
     // Of two that look alike no server hears, so they say nothing here either.
     assert_eq!((status("x_api_key: d\r\nx-api_key: e\r\n").await, status("x-api-key: d\r\nx_api_key: a\r\n").await), (429, 200));
+    // A key that no server hears of opens nothing, so that nobody is counted by it.
+    assert_eq!(status("x-api-key: f\r\nconnection: X-API-Key\r\n").await, 429);
+    // Of two keys some servers take the first and some the last, so it is neither.
+    assert_eq!(status("x-api-key: f\r\nx-api-key: g\r\n").await, 400);
+    assert_eq!(status("x_api_key: f\r\nx_api_key: g\r\n").await, 400);
+    assert_eq!((status("x-api-key: f\r\nx-api-key: f\r\n").await, status("x-api-key: f\r\n").await), (200, 429));
+    // Behind a body it is too late to say who one is.
+    let upload = "POST / HTTP/1.1\r\nhost: a\r\nx-forwarded-for: 192.0.2.2\r\ntransfer-encoding: chunked\r\ntrailer: x-api-key\r\n\r\n\
+                  1\r\na\r\n0\r\nx-api-key: h\r\n\r\n";
+    assert_eq!(client.ask(upload).await.json()["trailers"], json!({}));
 }
 
 #[tokio::test]
@@ -147,6 +157,25 @@ async fn a_server_says_what_a_request_really_cost() {
     let answer = client.get("/cost").await;
     assert_eq!((answer.field("ratelimit"), answer.field("x-cost")), (Some("\"rule\";r=6;t=60"), None));
     assert_eq!(client.get("/").await.field("ratelimit"), Some("\"rule\";r=5;t=60"));
+}
+
+#[tokio::test]
+async fn a_client_that_says_its_request_costs_nothing_pays_what_it_really_cost() {
+    let upstream = Upstream::start().await;
+    let mut settings = to(&group("app", &[upstream.url()], &json!({})));
+    settings["cost_header"] = json!("x-cost");
+    let by_field = json!({"name": "tokens", "cost": {"attribute": "header:x-tokens", "default": 1, "max": null}});
+    let requests = rule("100/minute", &json!({"name": "requests"}));
+    let tokens = rule("10/minute max_debt 10", &by_field);
+    for (rules, expected) in
+        [(json!([tokens]), [Some("\"tokens\";r=6;t=60"); 2]), (json!([tokens, requests]), [Some("\"tokens\";r=6;t=60"); 2])]
+    {
+        let proxy = Running::start(&settings, &rules);
+        let mut client = proxy.client().await;
+        let answer = client.ask("GET /cost HTTP/1.1\r\nhost: a\r\nx-tokens: 0\r\n\r\n").await;
+        let told = client.ask("GET / HTTP/1.1\r\nhost: a\r\nx-tokens: 0\r\n\r\n").await;
+        assert_eq!([answer.field("ratelimit"), told.field("ratelimit")], expected, "{rules}");
+    }
 }
 
 #[tokio::test]

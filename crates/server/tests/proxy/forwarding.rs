@@ -99,8 +99,10 @@ async fn routes_choose_the_group_and_the_path() {
 
     assert_eq!(client.get("/api/orders?a=1").await.json()["uri"], "/v2/orders?a=1");
     assert_eq!((api.asked(), shop.asked()), (1, 0));
+    let all = client.ask("OPTIONS * HTTP/1.1\r\nhost: shop.example.com\r\n\r\n").await;
+    assert_eq!((all.status(), shop.asked()), (200, 1), "all of a server is no path, and is not rewritten");
     assert_eq!(client.get("/apis").await.json()["uri"], "/apis");
-    assert_eq!((api.asked(), shop.asked()), (1, 1));
+    assert_eq!((api.asked(), shop.asked()), (1, 2));
     let lost = client.ask("GET / HTTP/1.1\r\nhost: elsewhere.org\r\n\r\n").await;
     assert_eq!((lost.status(), lost.field("content-type")), (404, Some("application/problem+json")));
 }
@@ -129,6 +131,11 @@ async fn bodies_of_any_length_pass_in_both_directions() {
     let told = client.ask(chunked).await.json();
     assert_eq!((&told["body"], &told["headers"]["transfer-encoding"]), (&json!("hello world"), &json!("chunked")));
     assert_eq!(told["trailers"], json!({"x-sum": "7"}));
+    // Nobody says behind a body where a request came from, or who it is.
+    let behind = chunked.replace("trailer: x-sum", "trailer: x-sum, x-forwarded-for, x_real_ip, cookie, via");
+    let behind = behind
+        .replace("x-sum: 7\r\n", "x-forwarded-for: 192.0.2.1\r\nx_real_ip: 192.0.2.1\r\ncookie: a\r\nvia: 1.1 a\r\nx-sum: 7\r\n");
+    assert_eq!(client.ask(&behind).await.json()["trailers"], json!({"x-sum": "7"}));
     // A method that has no body most of the time.
     let told = client.ask(&chunked.replace("POST", "GET")).await.json();
     assert_eq!(told["body"], "hello world");

@@ -58,7 +58,7 @@ async fn a_head_of_a_response_may_be_long_but_not_too_long() {
         let answer = proxy.client().await.get("/").await;
         assert_eq!((answer.status(), other.asked()), (status, 0), "{what}");
         if status == 502 {
-            let why = "the head of the upstream's response is too long";
+            let why = "the head of the upstream's response is too long or wrong";
             assert_eq!(answer.json()["detail"], why, "{what}");
         }
     }
@@ -66,7 +66,6 @@ async fn a_head_of_a_response_may_be_long_but_not_too_long() {
 
 #[tokio::test]
 async fn a_head_of_a_response_over_http2_may_be_long_but_not_too_long() {
-    // What must not be repeated is asked of nobody else.
     for (length, status) in [(60_000, 200), (70_000, 502)] {
         let server = serving(true, move |_| async move {
             let mut response = Response::new(Body::full("ok"));
@@ -76,8 +75,8 @@ async fn a_head_of_a_response_over_http2_may_be_long_but_not_too_long() {
         .await;
         let other = Upstream::start_http2().await;
         let proxy = Running::before(&group("app", &[server, other.url()], &json!({"protocol": "http2"})));
-        let answer = proxy.client().await.ask("POST / HTTP/1.1\r\nhost: a\r\ncontent-length: 2\r\n\r\nhi").await;
-        assert_eq!((answer.status(), other.asked()), (status, 0), "{length}");
+        let answer = proxy.client().await.get("/").await;
+        assert_eq!((answer.status(), other.asked()), (status, 0), "{length}: nobody else is asked");
     }
 }
 

@@ -12,6 +12,7 @@ mod pace;
 mod served;
 mod setup;
 mod slots;
+mod slow;
 mod smuggling;
 mod stalls;
 mod streams;

@@ -14,7 +14,7 @@ use hyper::client::conn::{http1, http2};
 use hyper::server::conn;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo};
-use tidegate_server::body::{Body, BrokenOff};
+use tidegate_server::body::{Body, BrokenOff, Foreign};
 use tokio::net::TcpStream;
 use tokio::sync::mpsc;
 use tokio::time::sleep;
@@ -111,6 +111,8 @@ pub(crate) fn pieces() -> (mpsc::Sender<Result<Bytes, BrokenOff>>, Body) {
 
 #[derive(Debug)]
 struct Pieces(mpsc::Receiver<Result<Bytes, BrokenOff>>);
+
+impl Foreign for Pieces {}
 
 impl http_body::Body for Pieces {
     type Data = Bytes;

@@ -100,34 +100,68 @@ async fn what_was_not_sent_is_told_from_what_was_sent_in_part() {
     assert!(lost >= 1 && unsent >= 1, "{lost} lost, {unsent} unsent");
 }
 
-#[tokio::test]
-async fn calls_wait_a_moment_for_the_connection_that_follows_a_broken_one() {
-    let peer = Peer::bind().await;
-    let (node, guest) = peer.connected(Login::default()).await;
+/// Loses a connection; says when.
+async fn lose(node: &Node, guest: Guest) -> Instant {
     // Only a connection that lasted is followed by another at once.
     tokio::time::sleep(Duration::from_millis(1_050)).await;
+    let begin = Instant::now();
     drop(guest);
-    down(&node).await;
+    down(node).await;
+    begin
+}
+
+/// Whether all of it happened while calls wait: a machine that stands still may let that moment pass.
+async fn waits_for_the_next_connection() -> bool {
+    let peer = Peer::bind().await;
+    let (node, guest) = peer.connected(Login::default()).await;
+    let begin = lose(&node, guest).await;
 
     let waiting = call(&node, &["ECHO", "1"]);
     let mut guest = peer.welcome().await;
+    up(&node).await;
+    if begin.elapsed() >= Duration::from_millis(200) {
+        return false;
+    }
     assert_eq!(guest.command().await, ["ECHO", "1"]);
     guest.say(":1\r\n").await;
     assert_eq!(waiting.await.unwrap(), Ok(Value::Int(1)));
+    true
+}
 
-    // The next one is slow to greet.
-    tokio::time::sleep(Duration::from_millis(1_050)).await;
-    drop(guest);
-    down(&node).await;
-    let begin = Instant::now();
+/// Whether a call gave up in time, again unless the machine stood still.
+async fn gives_up_a_connection_that_is_slow_to_greet() -> bool {
+    let peer = Peer::bind().await;
+    let (node, guest) = peer.connected(Login::default()).await;
+    let begin = lose(&node, guest).await;
+
     let waiting = call(&node, &["ECHO", "2"]);
     let mut guest = peer.accept().await;
     assert!(not_sent(waiting.await.unwrap()).contains("closed the connection"));
-    assert!((Duration::from_millis(200)..Duration::from_millis(900)).contains(&begin.elapsed()), "{:?}", begin.elapsed());
+    let took = begin.elapsed();
+    assert!(took >= Duration::from_millis(200), "{took:?}");
     not_sent(node.call(command(&["ECHO", "3"]), false).await);
 
     guest.greet().await;
     up(&node).await;
+    took < Duration::from_millis(900)
+}
+
+#[tokio::test]
+async fn calls_wait_a_moment_for_the_connection_that_follows_a_broken_one() {
+    let mut attempts = 0;
+    while !waits_for_the_next_connection().await {
+        attempts += 1;
+        assert!(attempts < 10, "it takes too long each time");
+    }
+}
+
+#[tokio::test]
+async fn calls_wait_no_longer_than_a_moment_for_a_connection_that_is_slow_to_greet() {
+    let mut attempts = 0;
+    while !gives_up_a_connection_that_is_slow_to_greet().await {
+        attempts += 1;
+        assert!(attempts < 10, "it takes too long each time");
+    }
 }
 
 #[tokio::test]
@@ -153,8 +187,8 @@ async fn asking_for_another_connection_ends_a_pause() {
     let path = SocketPath::new("pause");
     let node = start(&path.address(), Login::default());
     let mut state = node.watch();
-    // The pause after the fifth attempt is 400 ms at least.
-    for _ in 0..5 {
+    // The pause after the seventh attempt is 1 s at least.
+    for _ in 0..7 {
         timeout(PATIENCE, state.changed()).await.unwrap().unwrap();
     }
     let listener = path.listen();
@@ -162,7 +196,7 @@ async fn asking_for_another_connection_ends_a_pause() {
     let begin = Instant::now();
     node.force_reconnect();
     timeout(PATIENCE, listener.accept()).await.unwrap().unwrap();
-    assert!(begin.elapsed() < Duration::from_millis(350), "{:?}", begin.elapsed());
+    assert!(begin.elapsed() < Duration::from_millis(950), "{:?}", begin.elapsed());
 }
 
 #[tokio::test]

@@ -79,8 +79,8 @@ impl Move {
     }
 }
 
-/// Moves a slot step by step under the load of eight callers of one pair of keys, which are apart for at least `apart`.
-fn reshard(arguments: &[&str], apart: Duration) {
+/// Moves a slot step by step under the load of eight callers of one pair of keys, which are apart for at least `at_least`.
+fn reshard(arguments: &[&str], at_least: Duration) {
     let Some(step) = Move::new(arguments, "user") else { return };
     let io = Io::start();
     let topology = io.topology(&step.servers.url);
@@ -92,7 +92,7 @@ fn reshard(arguments: &[&str], apart: Duration) {
     let start = Instant::now();
     step.move_keys(Some(1));
     io.eventually("a call finds its keys apart", Duration::from_secs(5), || step.answered("TRYAGAIN") > 0);
-    io.pause(apart);
+    io.pause(at_least);
     step.move_keys(None);
     // From before the first key went until after the last has come: the servers saw at most that.
     let apart = start.elapsed();
@@ -113,7 +113,8 @@ fn reshard(arguments: &[&str], apart: Duration) {
     assert!(failures.iter().all(is_refusal), "{failures:?}");
     // A machine that is busy enough keeps the keys apart for longer than was asked for.
     assert!(failures.is_empty() || apart >= PATIENCE, "{} refused after {apart:?}", failures.len());
-    assert!(!failures.is_empty() || apart < 4 * PATIENCE, "nothing refused after {apart:?}");
+    // One that stands still does so without asking.
+    assert!(!failures.is_empty() || at_least < 4 * PATIENCE, "nothing refused after {apart:?}");
     let last = assert_each_answered_ran_once(&calls);
     assert_eq!(*topology.shard_name(topology.shard_of(step.slot)), *step.target);
     assert_eq!(count(&io, &topology, &script("user")), Ok(last + 1));
@@ -136,12 +137,12 @@ fn a_slot_that_moves_under_load_on_redis_7_0_loses_no_call_and_repeats_none() {
 
 #[test]
 fn calls_whose_keys_stay_apart_are_refused_and_do_not_run() {
-    reshard(&["cluster"], 6 * PATIENCE);
+    reshard(&["cluster"], 24 * PATIENCE);
 }
 
 #[test]
 fn calls_whose_keys_stay_apart_on_redis_6_2_are_refused_and_do_not_run() {
-    reshard(&["cluster", "--server", "redis62"], 6 * PATIENCE);
+    reshard(&["cluster", "--server", "redis62"], 24 * PATIENCE);
 }
 
 #[test]

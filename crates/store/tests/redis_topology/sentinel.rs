@@ -120,7 +120,7 @@ fn one_sentinel_is_enough_to_find_the_others() {
     count(&io, &topology, &script).unwrap();
     // The second look asks the ones that the first has heard of.
     topology.suspect();
-    io.pause(Duration::from_millis(500));
+    io.pause(Duration::from_secs(2));
 
     servers.command(&json!({"do": "kill", "node": sentinels[0]}));
     let old = servers.command(&json!({"do": "kill_primary"}));

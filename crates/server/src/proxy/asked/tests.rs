@@ -57,6 +57,14 @@ fn who_is_not_believed_is_replaced() {
 }
 
 #[test]
+fn a_length_that_was_said_twice_is_told_once() {
+    let said = [HOST_SAID, ("content-length", "5"), ("content-length", "5"), ("x-a", "1"), ("x-a", "2")];
+    let told = told(&said, false, "http1");
+    assert_eq!(told.iter().filter(|field| field.starts_with("content-length")).count(), 1);
+    assert_eq!(told.iter().filter(|field| field.starts_with("x-a")).count(), 2);
+}
+
+#[test]
 fn who_is_believed_is_followed_by_us() {
     let said = [
         HOST_SAID,

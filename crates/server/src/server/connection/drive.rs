@@ -139,6 +139,10 @@ pub(super) async fn drive(connection: &mut impl Connection, activity: &Activity,
                 continue;
             }
             drive.watch_head(connection, timer.as_mut());
+            // Whoever does not take an answer does not ask for more of it, so that nobody else looks at the time.
+            if let Some(deadline) = activity.deadline().filter(|deadline| *deadline < timer.deadline()) {
+                timer.as_mut().reset(deadline);
+            }
             std::task::ready!(timer.as_mut().poll(context));
             if let Some(end) = drive.fired(connection, timer.as_mut()) {
                 return Poll::Ready(end);
@@ -191,7 +195,7 @@ impl<'a> Drive<'a> {
     fn fired<C: Connection>(&mut self, connection: &mut C, timer: Pin<&mut Sleep>) -> Option<End> {
         let now = Instant::now();
         self.activity.break_off_untaken(self.limits.idle_timeout, now);
-        if self.is_stuck(now) {
+        if self.activity.break_off_late(now) || self.is_stuck(now) {
             return Some(End::Stuck);
         }
         match self.state {
@@ -228,7 +232,10 @@ impl<'a> Drive<'a> {
             self.activity.end_soon();
         }
         let steps = self.activity.steps();
-        let is_quiet = steps == self.steps && !self.activity.is_streaming() && !self.activity.is_forwarding();
+        let is_quiet = steps == self.steps
+            && !self.activity.is_streaming()
+            && !self.activity.is_forwarding()
+            && !self.activity.has_received();
         self.quiet = if is_quiet { self.quiet + 1 } else { 0 };
         self.steps = steps;
         if self.quiet >= QUIET_LOOKS {
