@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use http::Request;
+use bytes::Bytes;
+use http::{Request, Response};
 use hyper::client::conn::http2;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use serde_json::{Value, json};
@@ -13,9 +14,11 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
 use super::failures::{read_head, scripted};
+use super::served::{read, serving};
 use super::setup::{Running, eventually, group, rule, to};
 
 const LARGE: usize = 16 * 1_024 * 1_024;
+const UPLOAD: usize = 100_000;
 
 /// A server that answers each request with more than all buffers on the way hold.
 async fn large() -> String {
@@ -115,4 +118,31 @@ async fn an_upload_goes_on_behind_a_response_that_came_early() {
     }
     eventually("all of it has come", || uploads.load(Ordering::SeqCst) == 5).await;
     assert_eq!(client.ask(head).await.text(), "ok", "the client was told nothing else");
+}
+
+#[tokio::test]
+async fn uploads_of_a_gateway_that_no_server_reads_hold_up_no_others() {
+    let server = serving(false, |request| async move {
+        if request.uri().path() == "/never" {
+            std::future::pending::<()>().await;
+        }
+        Response::new(Body::full(read(request.into_body()).await.bytes.to_string()))
+    })
+    .await;
+    let mut settings = to(&group("app", &[server], &json!({})));
+    settings["trusted_proxies"] = json!(["127.0.0.0/8"]);
+    let proxy = Running::start(&settings, &json!([]));
+    let gateway = proxy.http2_client().await;
+    // More than the system takes for a server that does not read, so that the rest waits in the proxy.
+    let body = Bytes::from(vec![b'x'; LARGE]);
+    let upload = |path: &str, body: Bytes| {
+        let mut gateway = gateway.clone();
+        let request = Request::post(format!("http://a{path}")).header("content-length", body.len());
+        let request = request.body(Body::full(body)).expect("a request");
+        async move { gateway.send_request(request).await.map(|response| response.status().as_u16()) }
+    };
+    let _stuck: Vec<_> = (0..8).map(|_| tokio::spawn(upload("/never", body.clone()))).collect();
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let answered = tokio::time::timeout(Duration::from_secs(15), upload("/read", body.slice(..UPLOAD))).await;
+    assert_eq!(answered.expect("an answer in time").ok(), Some(200));
 }
