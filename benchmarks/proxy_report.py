@@ -7,7 +7,7 @@ from service_report import Promise, Rows, Table, calm, late_ms, median_ms, noted
 
 AWAKE = "memory, `busy_poll: 100us`"
 FIRST = (
-    "At half load each proxy, with all its threads, goes before the rest of the machine (`SCHED_RR`),"
+    "At half load each proxy but the one that polls, with all its threads, goes before the rest of the machine (`SCHED_RR`),"
     " whose daemons hold a core for 1 to 8 ms when they wake up; its own threads wait for each other. "
 )
 
