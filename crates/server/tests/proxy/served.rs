@@ -15,15 +15,30 @@ use hyper::server::conn;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use tidegate_server::body::{Body, BrokenOff, Foreign};
+use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 use tokio::sync::mpsc;
 use tokio::time::sleep;
 
-use super::failures::scripted;
+use super::failures::{read_head, scripted};
 use super::setup::Running;
 
 /// Both versions, as groups name them, and whether it is HTTP/2.
 pub(crate) const VERSIONS: [(&str, bool); 2] = [("http1", false), ("http2", true)];
+
+/// A server of HTTP/1 that answers each request with so many bytes.
+pub(crate) async fn lengthy(bytes: usize) -> String {
+    let (address, _) = scripted(move |_, mut stream| async move {
+        while !read_head(&mut stream).await.is_empty() {
+            let head = format!("HTTP/1.1 200 OK\r\ncontent-length: {bytes}\r\n\r\n");
+            if stream.write_all(head.as_bytes()).await.is_err() || stream.write_all(&vec![b'x'; bytes]).await.is_err() {
+                return;
+            }
+        }
+    })
+    .await;
+    format!("http://{address}")
+}
 
 /// A server that answers as a test says, over HTTP/1, or over HTTP/2 without being asked first. It ends with the test's runtime.
 pub(crate) async fn serving<F>(is_http2: bool, answer: impl Fn(Request<Incoming>) -> F + Clone + Send + Sync + 'static) -> String

@@ -14,25 +14,12 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
 use super::failures::{read_head, scripted};
-use super::served::{read, serving};
+use super::served::{lengthy, read, serving};
 use super::setup::{Running, eventually, group, rule, to};
 
+/// More than all buffers on the way hold.
 const LARGE: usize = 16 * 1_024 * 1_024;
 const UPLOAD: usize = 100_000;
-
-/// A server that answers each request with more than all buffers on the way hold.
-async fn large() -> String {
-    let (address, _) = scripted(|_, mut stream| async move {
-        while !read_head(&mut stream).await.is_empty() {
-            let head = format!("HTTP/1.1 200 OK\r\ncontent-length: {LARGE}\r\n\r\n");
-            if stream.write_all(head.as_bytes()).await.is_err() || stream.write_all(&vec![b'x'; LARGE]).await.is_err() {
-                return;
-            }
-        }
-    })
-    .await;
-    format!("http://{address}")
-}
 
 /// Before one server with one slot, whose clients may be idle for as long as they like.
 fn with_one_slot(server: &str, changes: &Value) -> Running {
@@ -67,7 +54,7 @@ async fn a_server_that_has_read_a_body_and_says_nothing_is_late() {
 
 #[tokio::test]
 async fn a_response_that_its_client_does_not_take_ends_with_the_total_timeout() {
-    let proxy = with_one_slot(&large().await, &json!({"total_timeout": 0.5}));
+    let proxy = with_one_slot(&lengthy(LARGE).await, &json!({"total_timeout": 0.5}));
     let mut client = proxy.client().await;
     client.send("GET / HTTP/1.1\r\nhost: a\r\n\r\n").await;
     until(&proxy, 429).await;
@@ -77,7 +64,7 @@ async fn a_response_that_its_client_does_not_take_ends_with_the_total_timeout() 
 
 #[tokio::test]
 async fn so_does_one_over_http2() {
-    let proxy = with_one_slot(&large().await, &json!({"total_timeout": 0.5}));
+    let proxy = with_one_slot(&lengthy(LARGE).await, &json!({"total_timeout": 0.5}));
     let stream = TokioIo::new(TcpStream::connect(proxy.address()).await.expect("a proxy"));
     let mut builder = http2::Builder::new(TokioExecutor::new());
     builder.initial_stream_window_size(1_000).adaptive_window(false);

@@ -16,6 +16,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
 use super::failures::{read_head, scripted};
+use super::served::lengthy;
 use super::setup::{Running, Upstream, group, rule, to};
 
 const LARGE: usize = 1_024 * 1_024;
@@ -70,16 +71,7 @@ async fn http2_server(is_silent: bool) -> (String, Arc<AtomicUsize>) {
 
 #[tokio::test]
 async fn a_client_of_http2_that_allows_no_bytes_holds_nothing_for_ever() {
-    let (address, _) = scripted(|_, mut stream| async move {
-        while !read_head(&mut stream).await.is_empty() {
-            let head = format!("HTTP/1.1 200 OK\r\ncontent-length: {LARGE}\r\n\r\n");
-            if stream.write_all(head.as_bytes()).await.is_err() || stream.write_all(&vec![b'x'; LARGE]).await.is_err() {
-                return;
-            }
-        }
-    })
-    .await;
-    let proxy = with_one_slot(&format!("http://{address}"), &json!({}));
+    let proxy = with_one_slot(&lengthy(LARGE).await, &json!({}));
     let stream = TokioIo::new(TcpStream::connect(proxy.address()).await.expect("a proxy"));
     let mut builder = http2::Builder::new(TokioExecutor::new());
     builder.initial_stream_window_size(1_000).adaptive_window(false);
